@@ -66,6 +66,8 @@
 #include <boost_rdma/rpc/client.hpp>
 #include <boost_rdma/rpc/codec.hpp>
 #include <boost_rdma/rpc/exposure.hpp>
+#include <boost_rdma/rpc/group.hpp>
+#include <boost_rdma/rpc/group_options.hpp>
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/options.hpp>
 #include <boost_rdma/rpc/responder.hpp>

@@ -1,0 +1,225 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "rpc/group_barrier.hpp"
+
+#include "boost_rdma/detail/rpc/typed_handler.hpp"
+#include "rpc/group_message.hpp"
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace rdma::detail::rpc {
+
+namespace asio = boost::asio;
+using rdma::rpc::group_call_options;
+using rdma::rpc::nothing;
+using rdma::rpc::detail::description_of;
+
+namespace {
+
+constexpr std::size_t asked_max = 1024;
+
+template <class Method, class Function>
+std::unique_ptr<group_method> made(const group_core::io_executor& executor, Function function)
+{
+  const auto combine = [](const nothing&, const nothing&) { return nothing(); };
+  return std::make_unique<typed_group_method<Method, decltype(combine)>>(
+    std::make_unique<typed_handler<Method, group_core::io_executor, Function>>(
+      executor, std::move(function)),
+    combine);
+}
+
+} // namespace
+
+void group_barrier::add_methods(group_core& group)
+{
+  group.add(made<enter_method>(executor_,
+    [self = shared_from_this()](const name& of, rdma::rpc::responder<enter_method> answer)
+    { self->on_asked(of, std::move(answer)); }));
+  group.add(made<leave_method>(executor_,
+    [self = shared_from_this()](std::span<const std::byte> content)
+    {
+      self->on_left(content);
+      return nothing();
+    }));
+}
+
+void group_barrier::enter(const std::shared_ptr<group_core>& group,
+  const group_call_options& options, handler_type handler, asio::cancellation_slot slot)
+{
+  std::optional<rdma::rpc::responder<enter_method>> asked;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++entered_;
+    if (number <= left_)
+      return std::move(handler).complete(asio::error::timed_out, {{rank_, asio::error::timed_out}});
+    entry& entered = waiting_.try_emplace(number, executor_, std::move(handler)).first->second;
+    on_cancellation(slot, weak_from_this(),
+      [number](group_barrier& self) { self.end(number, asio::error::operation_aborted, {}); });
+    entered.limit.expires_after(options.timeout);
+    entered.limit.async_wait(
+      [weak = weak_from_this(), number](const error_code& ec)
+      {
+        if (const auto self = weak.lock(); self && !ec)
+          self->end(number, asio::error::timed_out, {});
+      });
+    if (auto found = asked_.extract(number))
+      asked.emplace(std::move(found.mapped()));
+  }
+  if (asked)
+    asked->reply({});
+  if (rank_ == 0)
+    ask_all(group, number, options);
+}
+
+// The caller has the mutex. Returns the number of the barrier at this member, or 0 for one of a
+// process that was rank 0 before.
+std::uint64_t group_barrier::local_number(const name& of)
+{
+  if (of.epoch < epoch_)
+    return 0;
+  if (of.epoch > epoch_)
+  {
+    const bool is_first = epoch_ == 0;
+    const std::uint64_t next = waiting_.empty() ? entered_ + 1 : waiting_.begin()->first;
+    epoch_ = of.epoch;
+    offset_ = of.number - (is_first ? 1 : next);
+    asked_.clear();
+  }
+  return of.number - offset_;
+}
+
+void group_barrier::on_asked(const name& of, rdma::rpc::responder<enter_method> answer)
+{
+  std::unique_lock lock(mutex_);
+  const std::uint64_t number = local_number(of);
+  const bool is_known = number != 0;
+  if (is_known && number > entered_ && asked_.size() < asked_max)
+  {
+    asked_.insert_or_assign(number, std::move(answer));
+    return;
+  }
+  const bool is_here = is_known && number <= entered_;
+  lock.unlock();
+  if (is_here)
+    answer.reply({});
+  else
+    answer.fail(is_known ? make_error_code(error::overloaded) : asio::error::timed_out);
+}
+
+// --- rank 0 ---
+
+void group_barrier::ask_all(
+  const std::shared_ptr<group_core>& group, std::uint64_t number, const group_call_options& options)
+{
+  const auto limit = std::chrono::steady_clock::now() + options.timeout;
+  group_call_options part = options;
+  part.timeout = options.timeout / 4 * 3;
+  const name asked{epoch_, number};
+  group->broadcast(executor_, description_of<enter_method>, std::as_bytes(std::span(&asked, 1)),
+    part,
+    [self = shared_from_this(), group, number, limit, options](
+      const error_code& ec, const group_outcome& outcome)
+    {
+      if (ec)
+        return self->end(number, ec, {});
+      group_call_options rest = options;
+      rest.timeout = limit - std::chrono::steady_clock::now();
+      self->tell_all(group, number, rest, outcome.missing);
+    });
+}
+
+void group_barrier::tell_all(const std::shared_ptr<group_core>& group, std::uint64_t number,
+  const group_call_options& options, const missing_list& missing)
+{
+  const name left{epoch_, number};
+  const auto bytes_of_name = std::as_bytes(std::span(&left, 1));
+  std::vector<std::byte> content(bytes_of_name.begin(), bytes_of_name.end());
+  std::vector<group_absence> absences;
+  for (const auto& each : missing)
+    absences.push_back({each.rank, each.ec});
+  append_absences(content, absences);
+  // The handler of this member ends its operation.
+  group->broadcast(executor_, description_of<leave_method>, content, options,
+    [self = shared_from_this(), number](const error_code& ec, const group_outcome&)
+    {
+      if (ec)
+        self->end(number, ec, {});
+    });
+}
+
+// --- the end of a barrier ---
+
+void group_barrier::on_left(std::span<const std::byte> content)
+{
+  name left;
+  if (content.size() < sizeof left)
+    throw system_error(error::malformed_message);
+  std::memcpy(&left, content.data(), sizeof left);
+  const auto absences = decode_absences(content.subspan(sizeof left), {0, members_});
+  if (!absences)
+    throw system_error(error::malformed_message);
+  missing_list missing;
+  error_code ec;
+  for (const group_absence& each : *absences)
+  {
+    missing.push_back({each.place, each.ec});
+    if (each.place == rank_)
+      ec = asio::error::timed_out;
+  }
+  std::vector<std::uint64_t> before;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = local_number(left);
+    if (number == 0)
+      return;
+    left_ = std::max(left_, number);
+    for (const auto& [each, entered] : waiting_)
+      if (each < number)
+        before.push_back(each);
+    asked_.erase(asked_.begin(), asked_.upper_bound(number));
+  }
+  for (const std::uint64_t each : before)
+    end(each, asio::error::timed_out, {});
+  end(number, ec, missing);
+}
+
+void group_barrier::end(std::uint64_t number, const error_code& ec, const missing_list& missing)
+{
+  std::map<std::uint64_t, entry>::node_type ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = waiting_.extract(number);
+  }
+  if (!ended)
+    return;
+  ended.mapped().limit.cancel();
+  std::move(ended.mapped().handler).complete(ec, missing);
+}
+
+void group_barrier::close()
+{
+  std::map<std::uint64_t, entry> all;
+  std::map<std::uint64_t, rdma::rpc::responder<enter_method>> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(waiting_);
+    asked.swap(asked_);
+  }
+  for (auto& [number, each] : all)
+    std::move(each.handler).complete(asio::error::operation_aborted, {});
+}
+
+} // namespace rdma::detail::rpc

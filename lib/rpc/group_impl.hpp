@@ -1,0 +1,147 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RPC_GROUP_IMPL_HPP
+#define BOOST_RDMA_LIB_RPC_GROUP_IMPL_HPP
+
+#include "boost_rdma/detail/process_mark.hpp"
+#include "boost_rdma/detail/rpc/group_core.hpp"
+#include "boost_rdma/rpc/client.hpp"
+#include "completion/waiting_handler.hpp"
+#include "rpc/alarm.hpp"
+#include "rpc/group_barrier.hpp"
+#include "rpc/group_call.hpp"
+#include "rpc/group_history.hpp"
+#include "rpc/group_message.hpp"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rdma::detail::rpc {
+
+// Carries out the calls of a group at one of its members: sends what group_call wants, and runs the
+// program's handlers and reductions, on the executor and without the mutex.
+class group_impl final
+  : public group_core
+  , public std::enable_shared_from_this<group_impl>
+{
+public:
+  group_impl(const io_executor& executor, const protection_domain& domain,
+    std::vector<endpoint_type> members, std::uint32_t rank,
+    const rdma::rpc::group_options& options);
+
+  void add(std::unique_ptr<group_method> method) override;
+  void take(std::span<const std::byte> request, answer to) override;
+  void broadcast(const io_executor& executor, const method_description& method,
+    std::span<const std::byte> request, const rdma::rpc::group_call_options& options,
+    outcome_handler handler) override;
+  void enter_barrier(const io_executor& executor, const rdma::rpc::group_call_options& options,
+    missing_handler handler) override;
+  void close() override;
+  [[nodiscard]] bool is_open() const override;
+
+  void on_alarm();
+
+private:
+  using lock_type = std::unique_lock<std::mutex>;
+  using time_point = group_call::time_point;
+  using task = group_call::task;
+  using client = rdma::rpc::client;
+
+  class own_call;
+  class own_arrival;
+
+  // A call at this member.
+  struct record
+  {
+    record(group_method& by, const group_request& r, const group_call::plan& plan, time_point now)
+      : method(by)
+      , header(r)
+      , ends(plan.ends)
+      , keep_until(plan.ends + plan.patience * (height_of(r.members, r.fan_out) + 1))
+      , state(plan, now)
+    {
+    }
+
+    group_method& method;
+    group_request header;           // its method and content are in `message`
+    std::vector<std::byte> message; // to the members below; empty when the call has ended
+    const time_point ends;
+    const time_point keep_until; // the root's time is over
+    group_call state;
+    std::map<std::uint64_t, answer> callers;
+    std::uint64_t next_caller = 0;
+    std::optional<waiting_handler<group_outcome>> handler; // of the root
+    std::weak_ptr<own_call> own;                           // until the handler has answered
+    bool finishing = false;
+    std::optional<std::vector<std::byte>> result; // the answer to callers, when it is known
+    error_code failure;                           // instead of it, if the reduction has thrown
+    time_point queued_at = time_point::max();
+    bool removed = false; // from the history
+  };
+  using record_ptr = std::shared_ptr<record>;
+
+  struct member
+  {
+    std::shared_ptr<client> by;
+    bool connected = false;
+    std::vector<std::pair<record_ptr, task>> waiting; // for the connection
+  };
+
+  [[nodiscard]] std::uint32_t rank_of(const record& of, std::uint32_t place) const
+  {
+    return static_cast<std::uint32_t>((std::uint64_t{of.header.root} + place) % endpoints_.size());
+  }
+  [[nodiscard]] error_code find(const method_description& what, group_method*& found) const;
+  [[nodiscard]] error_code accept(
+    const lock_type& lock, const group_request& r, record_ptr& found, bool& is_fresh);
+  void start_own(const record_ptr& of);
+  void take_own(const record_ptr& of, const error_code& ec, std::vector<std::byte> value);
+  void advance(const lock_type& lock, const record_ptr& of);
+  void finish(const record_ptr& of);
+  void answer_callers(const record_ptr& of, time_point now);
+  void enqueue(const lock_type& lock, const record_ptr& of);
+  void set_alarm();
+  void on_time();
+
+  // `may_repeat`: over a new connection, if the one that was there before has ended.
+  void send(const lock_type& lock, const record_ptr& of, const task& what, bool may_repeat);
+  void submit(
+    const lock_type& lock, member& to, const record_ptr& of, const task& what, bool may_repeat);
+  void connect(std::uint32_t rank);
+  void on_connected(std::uint32_t rank, const std::shared_ptr<client>& by, const error_code& ec);
+  void on_answer(const record_ptr& of, const task& what, const std::shared_ptr<client>& by,
+    bool may_repeat, error_code ec, std::span<const std::byte> content);
+
+  const io_executor executor_;
+  const process_mark process_;
+  const protection_domain domain_;
+  const std::vector<endpoint_type> endpoints_;
+  const std::uint32_t rank_;
+  const rdma::rpc::group_options options_;
+  const std::uint64_t incarnation_;
+  alarm alarm_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<group_method>, std::less<>> methods_;
+  std::map<std::uint32_t, member> members_; // that were called
+  group_history<record> history_;
+  std::map<std::uint64_t, record_ptr> own_calls_; // as the root, that have not ended
+  std::uint64_t next_sequence_ = 1;
+  std::set<std::pair<time_point, record_ptr>> queue_;
+  time_point alarm_at_ = time_point::max();
+  bool closed_ = false;
+  const std::shared_ptr<group_barrier> barrier_;
+};
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_LIB_RPC_GROUP_IMPL_HPP
