@@ -34,6 +34,8 @@ std::vector<group_range> children_of(group_range of, std::uint32_t fan_out)
 
 std::uint32_t height_of(std::uint32_t count, std::uint32_t fan_out)
 {
+  if (fan_out == 1)
+    return count - 1;
   std::uint32_t height = 0;
   for (; count > 1; ++height)
     count = (count - 1) / fan_out + ((count - 1) % fan_out != 0 ? 1 : 0);

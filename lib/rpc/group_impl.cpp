@@ -177,7 +177,8 @@ void group_impl::broadcast(const io_executor& executor, const method_description
     r.oldest = own_calls_.empty() ? r.sequence : own_calls_.begin()->first;
     if (r.sequence - r.oldest >= group_request::calls_max)
       return error::overloaded;
-    steady_clock::duration patience = options.timeout / (4 * (height_of(r.members, r.fan_out) + 1));
+    steady_clock::duration patience =
+      options.timeout / (4 * (std::int64_t{height_of(r.members, r.fan_out)} + 1));
     if (options.silence.count() > 0)
       patience = std::min<steady_clock::duration>(patience, options.silence);
     r.patience = rounded(patience);

@@ -67,7 +67,7 @@ private:
       : method(by)
       , header(r)
       , ends(plan.ends)
-      , keep_until(plan.ends + plan.patience * (height_of(r.members, r.fan_out) + 1))
+      , keep_until(plan.ends + plan.patience * (std::int64_t{height_of(r.members, r.fan_out)} + 1))
       , state(plan, now)
     {
     }

@@ -69,7 +69,7 @@ bool is_right(const group_request& r)
     && r.sequence > 0 && r.oldest > 0 && r.oldest <= r.sequence
     && r.sequence - r.oldest < group_request::calls_max && r.left.count() > 0
     && r.left <= group_request::time_max && r.patience.count() > 0
-    && r.patience <= group_request::time_max;
+    && r.patience <= group_request::time_max / (std::int64_t{height_of(r.members, r.fan_out)} + 1);
 }
 
 } // namespace

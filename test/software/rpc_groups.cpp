@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "rpc/group_message.hpp"
 #include "software/rpc_fixture.hpp"
 
 #include <boost_rdma/error.hpp>
@@ -28,11 +29,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
+#include <future>
 #include <optional>
-#include <stdexcept>
+#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -344,6 +344,119 @@ TEST_CASE("broadcasts of all members can be under way at a time")
   }
   for (const member& each : m.all)
     CHECK(each.calls == 100);
+}
+
+TEST_CASE("members that answer with malformed bytes are named and bypassed")
+{
+  using transport = rdma::detail::rpc::group_transport;
+  members m(7);
+  m.start();
+  rpc::server liar(m.io, m.all[1].context, {asio::ip::address_v4::loopback(), 0});
+  const auto pending_and_more = std::string("\0\0\0\1x", 5);
+  const auto two_of_three = std::string("\0\0\0\2\0\0\0\2\0\0\0\0", 12);
+  const std::string text = GENERATE_COPY(std::string(), pending_and_more, two_of_three);
+  liar.handle<transport>([&](std::span<const std::byte>, const rpc::call_info&)
+    { return std::as_bytes(std::span<const char>(text)); });
+  liar.start();
+  m.endpoints[1] = liar.local_endpoint();
+  rpc::server other(m.io, m.all[0].context, {asio::ip::address_v4::loopback(), 0});
+  m.endpoints[0] = other.local_endpoint();
+  rpc::group root(other, m.all[0].context, m.endpoints, 0, m.options);
+  root.handle<ranks>([](std::uint64_t) { return std::string("a"); }, std::plus<>());
+  other.start();
+  record<rpc::group_result<std::string>> r;
+  root.async_broadcast<ranks>(0, patient, r.handler());
+  REQUIRE(run_until(m.io, [&] { return r.done(); }));
+  CHECK(r.value().reply == "acdefg");
+  REQUIRE(ranks_of(r.value().missing) == std::vector<std::uint32_t>{1});
+  CHECK(r.value().missing[0].ec == rdma::error::malformed_message);
+}
+
+TEST_CASE("a member refuses malformed requests and goes on")
+{
+  using transport = rdma::detail::rpc::group_transport;
+  members m(3);
+  m.start();
+  rpc::client client(m.io, m.all[0].context);
+  plain_record connected;
+  client.async_connect(m.endpoints[1], connected.handler());
+  REQUIRE(run_until(m.io, [&] { return connected.done(); }));
+  rdma::detail::rpc::group_request request;
+  request.kind = rdma::detail::rpc::group_request_kind::inquiry; // about no call
+  request.members = 3;
+  request.range = {1, 1};
+  request.fan_out = 2;
+  request.sequence = request.oldest = 1;
+  request.left = request.patience = 1s;
+  const int wrong = GENERATE(0, 1, 2, 3);
+  if (wrong == 1)
+    request.members = 4;
+  if (wrong == 2)
+    request.range = {2, 1}; // of another member
+  std::vector<std::byte> bytes;
+  append_group_request(bytes, request);
+  if (wrong == 3)
+    bytes.pop_back();
+  record<std::vector<std::byte>> r;
+  client.async_call<transport>(bytes, r.handler());
+  REQUIRE(run_until(m.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::malformed_message);
+  CHECK(m.all[1].calls == 0);
+  CHECK(m.call<ranks>(0, 0).reply == "abc");
+}
+
+TEST_CASE("a call that arrives twice runs once and is answered twice")
+{
+  using transport = rdma::detail::rpc::group_transport;
+  members m(3);
+  int calls = 0;
+  std::optional<rpc::responder<total>> later;
+  m.all[1].group->handle<total>(
+    [&](std::uint64_t, rpc::responder<total> answer)
+    {
+      ++calls;
+      later.emplace(std::move(answer));
+    },
+    std::plus<>());
+  m.all[1].server.start();
+  rdma::detail::rpc::group_request request;
+  request.kind = rdma::detail::rpc::group_request_kind::call;
+  request.members = 3;
+  request.range = {1, 1};
+  request.fan_out = 2;
+  request.sequence = request.oldest = 1;
+  request.left = request.patience = 10min;
+  request.method = rpc::detail::description_of<total>;
+  const std::uint64_t content = 1;
+  request.content = std::as_bytes(std::span(&content, 1));
+  std::vector<std::byte> bytes;
+  append_group_request(bytes, request);
+  // As from a parent, and from the one that has bypassed it.
+  std::deque<rpc::client> clients;
+  std::deque<record<std::vector<std::byte>>> records(3);
+  for (int i = 0; i != 2; ++i)
+  {
+    plain_record connected;
+    clients.emplace_back(m.io, m.all[0].context).async_connect(m.endpoints[1], connected.handler());
+    REQUIRE(run_until(m.io, [&] { return connected.done(); }));
+    clients[i].async_call<transport>(bytes, records[i].handler());
+  }
+  REQUIRE(run_until(m.io, [&] { return calls != 0; }));
+  clients[0].close(); // the call goes on without its first caller
+  later->reply(7);
+  REQUIRE(run_until(m.io, [&] { return records[0].done() && records[1].done(); }));
+  clients[1].async_call<transport>(bytes, records[2].handler());
+  REQUIRE(run_until(m.io, [&] { return records[2].done(); }));
+  for (const int i : {1, 2})
+  {
+    CHECK(records[i].ec == error_code());
+    const auto answer = rdma::detail::rpc::decode_group_answer(records[i].value(), {1, 1});
+    REQUIRE(answer);
+    CHECK_FALSE(answer->is_pending);
+    CHECK(answer->part.answered == 1);
+    CHECK(answer->part.value.size() == sizeof content);
+  }
+  CHECK(calls == 1);
 }
 
 TEST_CASE("cancellation ends a broadcast at once")

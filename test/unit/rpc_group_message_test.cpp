@@ -169,6 +169,8 @@ TEST_CASE("a group's call with a wrong field is refused")
   CHECK_FALSE(accepts(at_left, UINT64_MAX, 8));
   CHECK_FALSE(accepts(at_patience, 0, 8));
   CHECK_FALSE(accepts(at_patience, UINT64_MAX, 8));
+  CHECK(accepts(at_patience, (std::uint64_t{1} << 40) / 4, 8)); // the height is 3
+  CHECK_FALSE(accepts(at_patience, (std::uint64_t{1} << 40) / 4 + 1, 8));
   CHECK(accepts(at_name_size, 14)); // the rest
   CHECK_FALSE(accepts(at_name_size, 15));
   CHECK_FALSE(accepts(at_name_size, UINT32_MAX));

@@ -21,7 +21,7 @@ namespace rdma::rpc {
 struct group_options
 {
   /// Number of members that a member calls by itself, in calls of which it is the root: at least 1.
-  std::uint32_t fan_out = 4;
+  std::uint32_t fan_out = 8;
 
   /// Options of the connections to other members.
   client_options client;
