@@ -89,7 +89,7 @@ class group_impl::own_arrival final : public arrived_call
 {
 public:
   own_arrival(std::shared_ptr<own_call> of, time_point deadline)
-    : arrived_call(of->content, deadline, nullptr)
+    : arrived_call(of->content, deadline, {}, nullptr)
     , of_(std::move(of))
   {
   }

@@ -21,7 +21,7 @@ constexpr std::size_t method_size = 20; // in front of the name
 constexpr std::size_t answer_size = 12;
 constexpr std::size_t absence_size = 12;
 
-unsigned char* bytes(std::byte* at) noexcept
+unsigned char* characters(std::byte* at) noexcept
 {
   return reinterpret_cast<unsigned char*>(at);
 }
@@ -31,7 +31,7 @@ void append(std::vector<std::byte>& to, T value)
 {
   const std::size_t at = to.size();
   to.resize(at + sizeof(T));
-  boost::endian::endian_store<T, sizeof(T), boost::endian::order::big>(bytes(&to[at]), value);
+  boost::endian::endian_store<T, sizeof(T), boost::endian::order::big>(characters(&to[at]), value);
 }
 
 // Reads numbers one after another. The caller has checked the size.
@@ -100,10 +100,11 @@ void append_group_request(std::vector<std::byte>& to, const group_request& what)
 void set_group_callee(std::span<std::byte> request, group_request_kind kind, group_range range,
   std::chrono::microseconds left) noexcept
 {
-  boost::endian::store_big_u32(bytes(&request[0]), static_cast<std::uint32_t>(kind));
-  boost::endian::store_big_u32(bytes(&request[at_range]), range.first);
-  boost::endian::store_big_u32(bytes(&request[at_range + 4]), range.count);
-  boost::endian::store_big_u64(bytes(&request[at_left]), static_cast<std::uint64_t>(left.count()));
+  boost::endian::store_big_u32(characters(&request[0]), static_cast<std::uint32_t>(kind));
+  boost::endian::store_big_u32(characters(&request[at_range]), range.first);
+  boost::endian::store_big_u32(characters(&request[at_range + 4]), range.count);
+  boost::endian::store_big_u64(
+    characters(&request[at_left]), static_cast<std::uint64_t>(left.count()));
 }
 
 std::optional<group_request> decode_group_request(std::span<const std::byte> from)

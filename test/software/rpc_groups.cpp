@@ -610,7 +610,8 @@ TEST_CASE("a barrier ends without members that fail or come too late")
   m.all[4].group->async_barrier(patient, records[4].handler());
   REQUIRE(run_until(m.io, [&] { return records[4].done(); }));
   CHECK(records[4].ec == asio::error::timed_out);
-  CHECK(ranks_of(records[4].value()) == std::vector<std::uint32_t>{4});
+  // The members that were missing have reached it, or not yet.
+  CHECK(std::ranges::count(ranks_of(records[4].value()), 4U) == 1);
   // It is in step with the others.
   std::deque<record<missing_list>> next(5);
   for (const std::uint32_t i : {0U, 1U, 3U, 4U})

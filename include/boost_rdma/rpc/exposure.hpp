@@ -86,6 +86,7 @@ public:
     std::memmove(memory_, other.memory_, size_ * sizeof(exposure));
     return *this;
   }
+  /// Destroys the list. The memory remains.
   ~exposure_list() = default;
 
   /// Adds an element.

@@ -105,7 +105,7 @@ public:
 
   std::vector<std::byte>& content;
   const std::chrono::steady_clock::time_point deadline;
-  const rdma::rpc::trace_context& trace;
+  const rdma::rpc::trace_context trace;
   const std::shared_ptr<exposed_by_client> exposed; // null: nothing
 
 protected:
