@@ -64,6 +64,7 @@
 #include <boost_rdma/remote_memory.hpp>
 #include <boost_rdma/rpc/bulk.hpp>
 #include <boost_rdma/rpc/client.hpp>
+#include <boost_rdma/rpc/client_pool.hpp>
 #include <boost_rdma/rpc/codec.hpp>
 #include <boost_rdma/rpc/exposure.hpp>
 #include <boost_rdma/rpc/group.hpp>

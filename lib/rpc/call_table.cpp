@@ -138,6 +138,7 @@ bool call_table::has_room(const call& what) const noexcept
 void call_table::send(slot& s) noexcept
 {
   s.is = state::sent;
+  s.what->progress = call::progress_type::sent;
   ++sent_;
   sent_bytes_ += s.what->size;
 }

@@ -374,6 +374,13 @@ void client_impl::send_waiting(const lock_type& lock)
   }
 }
 
+bool client_impl::can_call()
+{
+  poll();
+  const lock_type lock(mutex_);
+  return ready_ && !leaving_ && !has_ended(lock);
+}
+
 error_code client_impl::take(const message& m, std::vector<std::byte>& content)
 {
   if (!ready_)
@@ -419,6 +426,7 @@ void client_impl::take_answer(const message& m, std::span<const std::byte> conte
     return;
   calls_.remove(*found);
   answered_.push_back(*found);
+  found->progress = is_refusal(m) ? call::progress_type::refused : call::progress_type::answered;
   found->store(m.type == message_type::reply ? error_code() : failure_of(m), content);
   send_waiting(lock);
 }

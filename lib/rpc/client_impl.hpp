@@ -40,6 +40,7 @@ public:
   void cancel() override;
   void close() override;
   [[nodiscard]] bool is_open() const override;
+  [[nodiscard]] bool can_call() override;
   [[nodiscard]] transport_choice transport() const override { return stream_->transport(); }
 
   void on_alarm();

@@ -127,6 +127,25 @@ void connection::on_readable(error_code ec)
   on_taken();
 }
 
+void connection::poll()
+{
+  constexpr int messages_max = 16; // of a peer that sends without end
+  for (int i = 0; i != messages_max; ++i)
+  {
+    {
+      const lock_type lock(mutex_);
+      if (!open_ || ended_ || reading_)
+        return;
+      error_code ec;
+      stream_->wait(stream_core::wait_type::wait_read, false, ec);
+      if (ec == asio::error::would_block)
+        return;
+      reading_ = true;
+    }
+    on_readable({});
+  }
+}
+
 // The messages that the handlers have made leave first: the peer waits for them, and not for a
 // receive or room in the ring.
 void connection::finish_reading()

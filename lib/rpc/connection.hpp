@@ -72,6 +72,9 @@ protected:
   // The messages that leave next. Call flush() when some were added.
   [[nodiscard]] std::vector<std::byte>& messages(const lock_type&) noexcept { return out_; }
 
+  // Takes what has arrived while no messages were expected.
+  void poll();
+
   // Writes, and reads if messages are expected.
   void flush(const lock_type& lock);
 

@@ -149,6 +149,13 @@ message failure_message(std::uint32_t number, const error_code& ec) noexcept
   return m;
 }
 
+message refusal_message(std::uint32_t number, error why) noexcept
+{
+  message m = failure_message(number, why);
+  m.selector = static_cast<std::uint16_t>(failure_kind::refused);
+  return m;
+}
+
 error_code failure_of(const message& m) noexcept
 {
   switch (static_cast<failure_kind>(m.selector))
@@ -156,6 +163,7 @@ error_code failure_of(const message& m) noexcept
   case failure_kind::system:
     return {static_cast<int>(m.detail), boost::system::system_category()};
   case failure_kind::library:
+  case failure_kind::refused:
     if (m.detail >= static_cast<std::uint32_t>(error::no_device)
       && m.detail <= static_cast<std::uint32_t>(error::call_failed))
       return static_cast<error>(m.detail);

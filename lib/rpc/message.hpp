@@ -49,6 +49,7 @@ enum class failure_kind : std::uint16_t
 {
   library = 1, // error
   system = 2,  // errno
+  refused = 3, // error; the call has not been started
 };
 
 struct message
@@ -123,7 +124,13 @@ std::uint32_t encode_time(std::chrono::nanoseconds left) noexcept;
 void set_time(std::span<std::byte> call, std::chrono::nanoseconds left) noexcept;
 
 message failure_message(std::uint32_t number, const error_code& ec) noexcept;
+message refusal_message(std::uint32_t number, error why) noexcept;
 error_code failure_of(const message& m) noexcept;
+[[nodiscard]] inline bool is_refusal(const message& m) noexcept
+{
+  return m.type == message_type::failure
+    && m.selector == static_cast<std::uint16_t>(failure_kind::refused);
+}
 
 // The content of a server's hello.
 void append_method(std::vector<std::byte>& to, const method_description& what);

@@ -233,14 +233,15 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
       return {};
     if (m.selector >= methods_->size())
     {
-      send_failure(lock, m.number, exposed.get(), error::no_such_method);
+      send_failure(lock, failure_message(m.number, error::no_such_method), exposed.get());
       return {};
     }
     arrived.method = (*methods_)[m.selector].get();
     const auto refuse = [&](error why)
     {
       arrived.method->counters.arrived();
-      fail(lock, arrived, exposed.get(), call_outcome::refused, why);
+      arrived.method->counters.ended(call_outcome::refused);
+      send_failure(lock, refusal_message(m.number, why), exposed.get());
       return error_code();
     };
     if (leaving_)
@@ -360,13 +361,13 @@ void server_connection::fail(const lock_type& lock, const call_arrival& of, call
   if (has_ended(lock))
     return of.method->counters.ended(call_outcome::cancelled);
   of.method->counters.ended(how);
-  send_failure(lock, of.number, exposed, ec);
+  send_failure(lock, failure_message(of.number, ec), exposed);
 }
 
 void server_connection::send_failure(
-  const lock_type& lock, std::uint32_t number, call_memory* exposed, const error_code& ec)
+  const lock_type& lock, const message& what, call_memory* exposed)
 {
-  const std::size_t at = begin_message(messages(lock), failure_message(number, ec));
+  const std::size_t at = begin_message(messages(lock), what);
   end_memory(lock, exposed, at);
 }
 

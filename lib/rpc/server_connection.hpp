@@ -138,8 +138,7 @@ private:
     const lock_type& lock, const call_arrival& of, call_memory* exposed, const reply_source& what);
   void fail(const lock_type& lock, const call_arrival& of, call_memory* exposed, call_outcome how,
     const error_code& ec);
-  void send_failure(
-    const lock_type& lock, std::uint32_t number, call_memory* exposed, const error_code& ec);
+  void send_failure(const lock_type& lock, const message& what, call_memory* exposed);
   void end_memory(const lock_type& lock, call_memory* exposed, std::size_t at);
   void release(const lock_type& lock, call_memory& exposed);
 

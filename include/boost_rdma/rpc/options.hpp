@@ -57,6 +57,39 @@ struct call_options
 
   /// The trace that the call belongs to, for the server's handler; without identifiers: none.
   trace_context trace{};
+
+  /// The server may carry out the call twice, with the same result as once.
+  /** A pool (basic_client_pool) repeats the call then if a connection ends. A client repeats no
+   * call. */
+  bool idempotent = false;
+};
+
+/// Options of a pool of clients (basic_client_pool).
+struct client_pool_options
+{
+  /// Number of connections to each server: at least 1.
+  std::uint32_t connections = 1;
+
+  /// Number of connections that take a call, one after the other, before the call fails with the
+  /// error of the last one: at least 1.
+  std::uint32_t attempts = 3;
+
+  /// Number of calls that wait for a connection; error::overloaded beyond it.
+  std::uint32_t queue = 4096;
+
+  /// Time between the first and the second attempt to connect to a server: more than 0.
+  /** It doubles with each further attempt. The pool waits for a random time between half of it and
+   * all of it. */
+  std::chrono::milliseconds backoff_min{100};
+
+  /// The largest such time.
+  std::chrono::milliseconds backoff_max{10'000};
+
+  /// Time without calls after which the pool closes its connections; 0: never.
+  std::chrono::milliseconds idle_timeout{60'000};
+
+  /// Options of each connection.
+  client_options client;
 };
 
 /// Options of a server (basic_server).

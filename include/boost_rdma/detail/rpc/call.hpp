@@ -63,6 +63,15 @@ public:
     finish(false);
   }
 
+  enum class progress_type : std::uint8_t
+  {
+    kept,     // nothing has left
+    sent,     // the server may have started it
+    refused,  // the server has not started it
+    answered, // by its handler
+  };
+
+  progress_type progress = progress_type::kept;
   std::uint32_t number = 0;
   time_point deadline = time_point::max();
   std::size_t size = 0;        // of the messages

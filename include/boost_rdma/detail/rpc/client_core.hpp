@@ -29,14 +29,10 @@
 
 namespace rdma::detail::rpc {
 
-// A client, independent of the types of methods and handlers.
-class client_core
+// Takes calls: a client or a pool of clients, independent of the types of methods and handlers.
+class call_core
 {
 public:
-  using io_executor = boost::asio::any_io_executor;
-  using endpoint_type = boost::asio::ip::tcp::endpoint;
-  using plain_handler = boost::asio::any_completion_handler<void(error_code)>;
-
   // A request of any type.
   struct request
   {
@@ -45,13 +41,7 @@ public:
     const rdma::rpc::detail::method_description* method;
   };
 
-  // Throws system_error. `inner` is the executor inside the strands of `executor`.
-  static std::shared_ptr<client_core> make(const io_executor& executor, const io_executor& inner,
-    const protection_domain& domain, const rdma::rpc::client_options& options);
-
-  virtual ~client_core() = default;
-  virtual void connect(
-    const io_executor& executor, const endpoint_type& server, plain_handler handler) = 0;
+  virtual ~call_core() = default;
 
   // Gives the call a number. Returns an error if it cannot start; the caller has it then.
   [[nodiscard]] virtual error_code add(call& what) = 0;
@@ -65,6 +55,24 @@ public:
   virtual void cancel() = 0; // all calls
   virtual void close() = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
+};
+
+// A client.
+class client_core : public call_core
+{
+public:
+  using io_executor = boost::asio::any_io_executor;
+  using endpoint_type = boost::asio::ip::tcp::endpoint;
+  using plain_handler = boost::asio::any_completion_handler<void(error_code)>;
+
+  // Throws system_error. `inner` is the executor inside the strands of `executor`.
+  static std::shared_ptr<client_core> make(const io_executor& executor, const io_executor& inner,
+    const protection_domain& domain, const rdma::rpc::client_options& options);
+
+  virtual void connect(
+    const io_executor& executor, const endpoint_type& server, plain_handler handler) = 0;
+  // Returns false if a call would fail because of the connection, as far as this side can tell.
+  [[nodiscard]] virtual bool can_call() = 0;
   [[nodiscard]] virtual transport_choice transport() const = 0;
 };
 
@@ -72,7 +80,7 @@ public:
 class call_canceller
 {
 public:
-  call_canceller(std::weak_ptr<client_core> core, std::uint32_t number)
+  call_canceller(std::weak_ptr<call_core> core, std::uint32_t number)
     : core_(std::move(core))
     , number_(number)
   {
@@ -87,7 +95,7 @@ public:
   }
 
 private:
-  std::weak_ptr<client_core> core_;
+  std::weak_ptr<call_core> core_;
   std::uint32_t number_;
 };
 
@@ -96,8 +104,8 @@ void start_connect(const client_core::io_executor& executor, client_core* core,
   const client_core::endpoint_type& server, client_core::plain_handler handler);
 
 template <class Result, class Executor, class Handler>
-void start_call(const Executor& executor, const std::shared_ptr<client_core>& core,
-  Handler&& handler, const client_core::request& what, const rdma::rpc::call_options& options)
+void start_call(const Executor& executor, const std::shared_ptr<call_core>& core, Handler&& handler,
+  const call_core::request& what, const rdma::rpc::call_options& options)
 {
   auto* const made = pending_call<Result, std::decay_t<Handler>, Executor>::make(
     executor, std::forward<Handler>(handler));
