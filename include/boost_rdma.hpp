@@ -67,6 +67,7 @@
 #include <boost_rdma/rpc/client_pool.hpp>
 #include <boost_rdma/rpc/codec.hpp>
 #include <boost_rdma/rpc/exposure.hpp>
+#include <boost_rdma/rpc/flow.hpp>
 #include <boost_rdma/rpc/group.hpp>
 #include <boost_rdma/rpc/group_options.hpp>
 #include <boost_rdma/rpc/method.hpp>

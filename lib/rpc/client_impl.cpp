@@ -8,10 +8,12 @@
 #include "rpc/client_impl.hpp"
 
 #include "boost_rdma/detail/initiate.hpp"
+#include "rpc/flow.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -45,7 +47,8 @@ std::shared_ptr<client_core> client_core::make(const io_executor& executor,
   error_code ec = options.stream.transports == stream_transports::tcp
     ? error_code()
     : stream_core::check(options.stream, options.queue_pair);
-  if (options.calls == 0 || options.calls > UINT16_MAX || options.reply_max > message::size_max)
+  if (options.calls == 0 || options.calls > UINT16_MAX || options.reply_max > message::size_max
+    || options.flow_bytes < flow::window_min || options.flow_bytes > message::size_max)
     ec = asio::error::invalid_argument;
   if (ec)
     throw system_error(ec, "rpc::client");
@@ -54,10 +57,11 @@ std::shared_ptr<client_core> client_core::make(const io_executor& executor,
 
 client_impl::client_impl(const io_executor& executor, const io_executor& inner,
   const protection_domain& domain, const client_options& options)
-  : connection(executor, std::max(options.reply_max, hello_max),
+  : connection(executor, std::max({options.reply_max, hello_max, std::size_t{options.flow_bytes}}),
     stream_core::make_client(executor, inner, domain, options.stream, options.queue_pair))
   , connect_timeout_(options.queue_pair.connect_timeout)
   , unsent_max_(options.bytes)
+  , flow_bytes_(options.flow_bytes)
   , alarm_(connection_service::of(inner))
   , calls_(options)
 {
@@ -207,6 +211,8 @@ void client_impl::encode(call& what, const request& r, std::uint16_t index,
     const std::size_t at = begin_message(to, m);
     rdma::rpc::output content(to);
     r.encode(r.value, content);
+    if (what.items)
+      append_first_credit(to, what.items->window());
     end_message(to, at);
     what.size = to.size() - first;
   }
@@ -392,6 +398,9 @@ error_code client_impl::take(const message& m, std::vector<std::byte>& content)
   case message_type::released:
     take_answer(m, content);
     return {};
+  case message_type::item:
+  case message_type::credit:
+    return take_items(m, content);
   case message_type::pull:
   case message_type::push:
     return take_transfer(m, content);

@@ -36,6 +36,8 @@ public:
   [[nodiscard]] error_code add(call& what) override;
   void submit(call& what, const request& r, const rdma::rpc::call_options& options) override;
   void withdraw(call& what) noexcept override;
+  [[nodiscard]] std::shared_ptr<flow_core> open_flow(
+    const request& r, const rdma::rpc::call_options& options, bool reads) override;
   void cancel(std::uint32_t number) override;
   void cancel() override;
   void close() override;
@@ -66,6 +68,8 @@ private:
   error_code take_hello(const message& m, std::span<const std::byte> content);
   void take_answer(const message& m, std::span<const std::byte> content);
   error_code take_transfer(const message& m, std::span<const std::byte> content);
+  error_code take_items(const message& m, std::vector<std::byte>& content);
+  class caller_flow;
   struct bound;
   void on_bound(exposed_memory& what, const error_code& ec);
   void on_connected(const error_code& ec);
@@ -83,6 +87,7 @@ private:
 
   const std::chrono::milliseconds connect_timeout_;
   const std::size_t unsent_max_;
+  const std::uint32_t flow_bytes_;
   alarm alarm_;
 
   struct method

@@ -46,6 +46,7 @@ void connection::write(const lock_type& lock)
       sending_.clear();
       sent_ = 0;
       on_room(lock);
+      give_room(lock);
       std::swap(out_, sending_);
       if (sending_.empty() && !is_done(lock))
         return;

@@ -17,11 +17,14 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 namespace rdma::detail::rpc {
+
+class flow;
 
 // Carries the messages of one side of an RPC connection over a stream. Messages that are made while
 // others are being written leave together.
@@ -100,14 +103,18 @@ private:
   [[nodiscard]] error_code read_end();
   [[nodiscard]] std::size_t read(std::span<const std::byte> bytes, error_code& ec);
   void write(const lock_type& lock);
+  void give_room(const lock_type& lock);
   void on_written(const error_code& ec, std::size_t size);
+
+  friend class flow;
 
   const process_mark process_;
   message_reader reader_;
   boost::asio::cancellation_signal stop_reading_;
   std::vector<std::byte> out_;
   std::vector<std::byte> sending_;
-  std::size_t sent_ = 0; // of sending_
+  std::size_t sent_ = 0;                    // of sending_
+  std::deque<std::weak_ptr<flow>> waiting_; // have credit, and wait until some messages have left
   bool open_ = false;
   bool writing_ = false;
   bool reading_ = false;

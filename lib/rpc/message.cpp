@@ -67,9 +67,14 @@ bool has_form(const message& m) noexcept
   case part:
     return m.selector <= 1 && m.detail == 0;
   case released:
+  case end_of_items:
     return m.selector == 0 && m.size == 0 && m.detail == 0;
   case trace:
     return m.selector == 0 && m.size == trace_size && m.detail == 0;
+  case item:
+    return m.selector == 0 && m.detail == 0;
+  case credit:
+    return m.selector == 0 && m.size == 0 && m.detail != 0;
   }
   return false;
 }
@@ -113,6 +118,18 @@ void end_message(std::vector<std::byte>& to, std::size_t at) noexcept
 {
   boost::endian::store_big_u32(
     bytes(&to[at + at_size]), static_cast<std::uint32_t>(to.size() - at - message::header_size));
+}
+
+void append_first_credit(std::vector<std::byte>& to, std::uint32_t credit)
+{
+  const std::size_t at = to.size();
+  to.resize(at + first_credit_size);
+  boost::endian::store_big_u32(bytes(&to[at]), credit);
+}
+
+std::uint32_t decode_first_credit(std::span<const std::byte, first_credit_size> from) noexcept
+{
+  return boost::endian::load_big_u32(bytes(from.data()));
 }
 
 std::uint32_t encode_time(std::chrono::nanoseconds left) noexcept

@@ -41,8 +41,12 @@ enum class message_type : std::uint8_t
   push = 9,      // the server changes a part of exposed memory; the bytes follow
   part = 10,     // the client answers a pull, with the bytes, or a push
   released = 11, // the server does not use the memory of a cancelled call any more
+  // Flows of items
+  item = 12,         // an item; its bytes follow
+  credit = 13,       // the receiver has room for more items
+  end_of_items = 14, // the client sends no more items
   // Traces
-  trace = 12 // the client's next call belongs to a trace
+  trace = 15 // the client's next call belongs to a trace
 };
 
 enum class failure_kind : std::uint16_t
@@ -64,7 +68,8 @@ struct message
   std::uint16_t selector = 0;
   std::uint32_t number = 0; // of the call; part: of the transfer
   std::uint32_t size = 0;   // of what follows
-  // call: time that is left, in us, 0: any; failure: the error; pull, push: number of the transfer
+  // call: time that is left, in us, 0: any; failure: the error; pull, push: number of the transfer;
+  // credit: bytes
   std::uint32_t detail = 0;
 
   void encode(std::span<std::byte, header_size> to) const noexcept;
@@ -117,6 +122,11 @@ rdma::rpc::trace_context decode_trace(std::span<const std::byte, trace_size> fro
 // Appends a message whose content is appended behind it. Returns its place for end_message().
 std::size_t begin_message(std::vector<std::byte>& to, const message& what);
 void end_message(std::vector<std::byte>& to, std::size_t at) noexcept;
+
+// The client's first credit, behind the request of a call with items.
+constexpr std::size_t first_credit_size = 4;
+void append_first_credit(std::vector<std::byte>& to, std::uint32_t credit);
+std::uint32_t decode_first_credit(std::span<const std::byte, first_credit_size> from) noexcept;
 
 // The time of a call as it travels: rounded up, and "any" if it is too long for that.
 std::uint32_t encode_time(std::chrono::nanoseconds left) noexcept;

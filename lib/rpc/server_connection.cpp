@@ -84,10 +84,19 @@ public:
     by_.fail(lock, arrival_, memory_.get(), call_outcome::failed, ec);
   }
 
+  bool take_first_credit() override
+  {
+    if (content.size() < first_credit_size)
+      return false;
+    first_credit_ = decode_first_credit(std::span(content).last<first_credit_size>());
+    content.resize(content.size() - first_credit_size);
+    return true;
+  }
+
   std::shared_ptr<running_call> keep() override
   {
     const auto made = std::allocate_shared<kept_call>(
-      asio::recycling_allocator<kept_call>(), by_.self(), arrival_, memory_);
+      asio::recycling_allocator<kept_call>(), by_.self(), arrival_, memory_, first_credit_);
     made->content.swap(content);
     const lock_type lock(by_.mutex_);
     by_.kept_.insert(*made);
@@ -102,6 +111,7 @@ private:
   server_connection& by_;
   const call_arrival& arrival_; // kept by the caller of start()
   const std::shared_ptr<call_memory> memory_;
+  std::uint32_t first_credit_ = 0;
   std::shared_ptr<kept_call> kept_;
 };
 
@@ -118,8 +128,9 @@ void kept_call::fail(const error_code& ec)
 server_connection::server_connection(std::shared_ptr<stream_core> stream,
   const io_executor& executor, alarm by, std::shared_ptr<const method_table> methods,
   const rdma::rpc::server_options& options, std::function<void(server_connection&)> ended)
-  : connection(
-    executor, std::max<std::size_t>(options.request_max, exposed_part::size_max), std::move(stream))
+  : connection(executor,
+    std::max<std::size_t>({options.request_max, exposed_part::size_max, options.flow_bytes}),
+    std::move(stream))
   , alarm_(std::move(by))
   , hello_timeout_(options.acceptor.handshake_timeout)
   , methods_(std::move(methods))
@@ -127,6 +138,7 @@ server_connection::server_connection(std::shared_ptr<stream_core> stream,
   , queue_max_(options.queue)
   , unread_max_(options.unread_max)
   , held_max_(options.bytes)
+  , flow_bytes_(options.flow_bytes)
   , ended_(std::move(ended))
   , queue_pair_(stream_->queue_pair())
   , request_max_(options.request_max)
@@ -170,6 +182,10 @@ error_code server_connection::take(const message& m, std::vector<std::byte>& con
     return take_trace(m, content) ? error_code() : make_error_code(error::malformed_message);
   case message_type::part:
     return take_part(m, content) ? error_code() : make_error_code(error::malformed_message);
+  case message_type::item:
+  case message_type::credit:
+  case message_type::end_of_items:
+    return take_items(m, content) ? error_code() : make_error_code(error::malformed_message);
   default:
     return error::malformed_message;
   }
@@ -294,6 +310,8 @@ void server_connection::start_queued()
       }
     }
     start(next.what, next.content, next.deadline, std::move(next.exposed));
+    if (next.has_end_of_items)
+      end_items(next.what.number);
   }
 }
 
@@ -307,6 +325,8 @@ void server_connection::take_cancel(std::uint32_t number)
     found->arrival.method->counters.ended(call_outcome::cancelled);
     if (found->exposed)
       release(lock, *found->exposed);
+    if (found->items)
+      found->items->abort(lock);
     lock.unlock();
     found->cancelled.emit(asio::cancellation_type::terminal);
     return;
@@ -471,6 +491,11 @@ void server_connection::finish(kept_call& of, const reply_source* what, const er
     return;
   --running_;
   held_ -= of.held;
+  if (of.items)
+  {
+    --flows_;
+    of.items->abort(lock);
+  }
   if (of.is_linked())
   {
     kept_.erase(kept_.iterator_to(of));
@@ -513,6 +538,8 @@ void server_connection::on_end(const error_code&)
     while (!kept_.empty())
     {
       running.push_back(kept_.begin()->shared_from_this());
+      if (running.back()->items)
+        running.back()->items->abort(lock);
       kept_.erase(kept_.begin());
       running.back()->arrival.method->counters.ended(call_outcome::cancelled);
     }

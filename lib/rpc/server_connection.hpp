@@ -12,6 +12,7 @@
 #include "rpc/alarm.hpp"
 #include "rpc/call_memory.hpp"
 #include "rpc/connection.hpp"
+#include "rpc/flow.hpp"
 #include "rpc/method_counters.hpp"
 
 #include <boost/intrusive/set.hpp>
@@ -61,18 +62,22 @@ class kept_call final
 {
 public:
   kept_call(std::shared_ptr<server_connection> by, const call_arrival& of,
-    std::shared_ptr<call_memory> memory)
+    std::shared_ptr<call_memory> memory, std::uint32_t credit)
     : arrival(of)
     , exposed(std::move(memory))
+    , first_credit(credit)
     , by_(std::move(by))
   {
   }
 
   void reply(const reply_source& what) override;
   void fail(const error_code& ec) override;
+  std::shared_ptr<flow_core> open_flow(bool reads) override;
 
   const call_arrival arrival;
   const std::shared_ptr<call_memory> exposed; // null: nothing
+  const std::uint32_t first_credit;           // of the client
+  std::shared_ptr<flow> items;                // null: none
   std::size_t held = 0;
   bool has_ended = false; // changes with the connection's mutex
 
@@ -112,6 +117,7 @@ private:
     std::vector<std::byte> content;
     std::chrono::steady_clock::time_point deadline;
     std::shared_ptr<call_memory> exposed;
+    bool has_end_of_items = false;
   };
 
   error_code take(const message& m, std::vector<std::byte>& content) override;
@@ -119,7 +125,7 @@ private:
   void on_end(const error_code& ec) override;
   [[nodiscard]] bool expects(const lock_type& lock) const override
   {
-    return unsent(lock) < unread_max_ && (held_ < held_max_ || unanswered_ != 0);
+    return unsent(lock) < unread_max_ && (held_ < held_max_ || unanswered_ != 0 || flows_ != 0);
   }
   [[nodiscard]] bool is_done(const lock_type& lock) const override
   {
@@ -130,6 +136,8 @@ private:
   [[nodiscard]] bool take_exposed(const message& m, std::span<const std::byte> content);
   [[nodiscard]] bool take_trace(const message& m, std::span<const std::byte> content);
   [[nodiscard]] bool take_part(const message& m, std::span<const std::byte> content);
+  [[nodiscard]] bool take_items(const message& m, std::vector<std::byte>& content);
+  void end_items(std::uint32_t number);
   void take_cancel(std::uint32_t number);
   void start(const call_arrival& what, std::vector<std::byte>& content,
     std::chrono::steady_clock::time_point deadline, std::shared_ptr<call_memory> exposed);
@@ -160,6 +168,7 @@ private:
   const std::uint32_t queue_max_;
   const std::size_t unread_max_;
   const std::size_t held_max_;
+  const std::uint32_t flow_bytes_;
   std::function<void(server_connection&)> ended_;
   std::atomic<bool> greeted_{false}; // by the client; no other data depends on it
 
@@ -176,7 +185,8 @@ private:
   boost::intrusive::set<kept_call, boost::intrusive::key_of_value<number_of>> kept_;
   std::uint32_t running_ = 0; // calls whose handlers have not ended; some are cancelled
   std::deque<queued_call> queue_;
-  std::size_t held_ = 0; // bytes of the requests of running and queued calls
+  std::uint32_t flows_ = 0; // those of them that have items
+  std::size_t held_ = 0;    // bytes of the requests of running and queued calls
   bool leaving_ = false;
 
   const std::shared_ptr<queue_pair_core> queue_pair_; // null: by TCP

@@ -203,7 +203,8 @@ std::shared_ptr<server_core> server_core::make(const io_executor& executor,
   const server_options& options)
 {
   error_code ec;
-  if (options.calls == 0 || options.clients == 0 || options.request_max > message::size_max)
+  if (options.calls == 0 || options.clients == 0 || options.request_max > message::size_max
+    || options.flow_bytes < flow::window_min || options.flow_bytes > message::size_max)
     ec = asio::error::invalid_argument;
   std::shared_ptr<stream_acceptor_core> acceptor;
   if (!ec)

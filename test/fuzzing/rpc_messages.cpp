@@ -43,7 +43,7 @@ void require_form(const message& m)
   require(m.size <= message::size_max, "content is at most 1 GiB");
   const bool is_transfer = m.type == pull || m.type == push;
   require(m.size == 0 || m.type == hello || m.type == call || m.type == reply || m.type == expose
-      || m.type == part || m.type == trace || is_transfer,
+      || m.type == part || m.type == trace || m.type == item || is_transfer,
     "other messages have no content");
   require(!is_transfer || m.size >= exposed_part::encoded_size, "a transfer names its part");
   require((m.type != hello && m.type != goodbye) || m.number == 0,
@@ -51,7 +51,8 @@ void require_form(const message& m)
   require(m.selector == 0 || m.type == hello || m.type == call || m.type == failure || is_transfer
       || (m.type == part && m.selector == 1),
     "other messages have no selector");
-  require(m.detail == 0 || m.type == call || m.type == failure || is_transfer,
+  require(m.type != credit || m.detail != 0, "credit is not empty");
+  require(m.detail == 0 || m.type == call || m.type == failure || m.type == credit || is_transfer,
     "other messages have no detail");
 }
 

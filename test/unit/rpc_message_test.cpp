@@ -57,7 +57,7 @@ constexpr std::size_t at_zero = 1;
 constexpr message_type every_type[] = {message_type::hello, message_type::call, message_type::reply,
   message_type::failure, message_type::cancel, message_type::goodbye, message_type::expose,
   message_type::pull, message_type::push, message_type::part, message_type::released,
-  message_type::trace};
+  message_type::item, message_type::credit, message_type::end_of_items, message_type::trace};
 
 using header = std::array<std::byte, message::header_size>;
 
@@ -97,6 +97,7 @@ message smallest(message_type type)
   switch (type)
   {
   case message_type::failure:
+  case message_type::credit:
     return make(type, 0, 0, 0, 1);
   case message_type::expose:
     return make(type, 0, 0, 1);
@@ -137,9 +138,14 @@ message fullest(message_type type)
   case message_type::part:
     return make(type, 1, 0xe1e2e3e4, 0x1a1b1c1d);
   case message_type::released:
+  case message_type::end_of_items:
     return make(type, 0, 0xe1e2e3e4);
   case message_type::trace:
     return make(type, 0, 0xe1e2e3e4, trace_size);
+  case message_type::item:
+    return make(type, 0, 0xe1e2e3e4, 0x1a1b1c1d);
+  case message_type::credit:
+    return make(type, 0, 0xe1e2e3e4, 0, 0xd1d2d3d4);
   }
   return make(type);
 }
@@ -218,10 +224,11 @@ TEST_CASE("the types of RPC messages have the documented values and all others a
     plain[at_type] = static_cast<std::byte>(value);
     header with_detail = plain;
     with_detail.back() = std::byte{1};
-    constexpr int plain_types[] = {1, 2, 3, 5, 6, 10, 11}; // the others need content or an error
+    constexpr int plain_types[] = {
+      1, 2, 3, 5, 6, 10, 11, 12, 14}; // the others need content or an error
     const bool takes_plain = std::ranges::count(plain_types, value) == 1;
     CHECK(message::decode(plain).has_value() == takes_plain);
-    CHECK(message::decode(with_detail).has_value() == (value == 2 || value == 4));
+    CHECK(message::decode(with_detail).has_value() == (value == 2 || value == 4 || value == 13));
   }
 }
 
@@ -256,6 +263,9 @@ TEST_CASE("an RPC message is refused when it has a field that its type does not 
     {message_type::pull, true, true, false, true},
     {message_type::released, false, true, false, false},
     {message_type::trace, false, true, false, false},
+    {message_type::item, false, true, true, false},
+    {message_type::credit, false, true, false, true},
+    {message_type::end_of_items, false, true, false, false},
   }));
   CAPTURE(static_cast<int>(type));
   // The lowest and the highest bits: no check is of a part of the field.
@@ -407,6 +417,25 @@ TEST_CASE("the trace of an RPC survives encoding and decoding")
   CHECK(std::to_integer<int>(all[16]) == 21);
   CHECK(std::to_integer<int>(all[24]) == 0x81);
   CHECK((decode_trace(std::span(all).first<trace_size>()) == trace));
+}
+
+TEST_CASE("the first credit of an RPC with items survives encoding and decoding")
+{
+  bytes all = bytes_of("request");
+  rdma::detail::rpc::append_first_credit(all, 0x01020304);
+  REQUIRE(all.size() == 7 + rdma::detail::rpc::first_credit_size);
+  CHECK(std::to_integer<int>(all[7]) == 1);
+  CHECK(rdma::detail::rpc::decode_first_credit(
+          std::span<const std::byte>(all).last<rdma::detail::rpc::first_credit_size>())
+    == 0x01020304);
+}
+
+TEST_CASE("an RPC message that gives no credit is refused")
+{
+  message m = fullest(message_type::credit);
+  REQUIRE(is_accepted(m));
+  m.detail = 0;
+  CHECK(!is_accepted(m));
 }
 
 TEST_CASE("an RPC failure without an error is refused")

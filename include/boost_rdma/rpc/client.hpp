@@ -13,6 +13,7 @@
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
 #include <boost_rdma/detail/rpc/client_core.hpp>
+#include <boost_rdma/rpc/flow.hpp>
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/options.hpp>
 
@@ -184,6 +185,7 @@ public:
   auto async_call(const typename Method::request_type& request, const call_options& options,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
+    static_assert(!detail::streaming<Method>, "a streaming_method is called by open()");
     using request_type = typename Method::request_type;
     using result_type = typename Method::result_type;
     return boost::asio::async_initiate<CompletionToken, void(error_code, result_type)>(
@@ -223,6 +225,31 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return async_call<Method>(request, call_options(), std::forward<CompletionToken>(token));
+  }
+
+  /// Calls a streaming_method, and returns its items.
+  /**
+   * The call ends with its reply, its time limit, an error, or when the client_flow is destroyed.
+   * The errors of async_call() are reported by the operations of the client_flow.
+   *
+   * @param request Is encoded in this call. A span or a view in it is not used later.
+   * @param options The time limit, and the memory that the server may access.
+   *
+   * Throws what the codec throws, and std::bad_alloc.
+   */
+  template <detail::streaming Method>
+  client_flow<Method> open(
+    const typename Method::request_type& request, const call_options& options = call_options())
+  {
+    using request_type = typename Method::request_type;
+    constexpr bool reads = !std::is_same_v<typename Method::to_client_type, nothing>;
+    return {this->executor_,
+      rdma::detail::rpc::open_flow(this->core_.get(),
+        {&request,
+          [](const void* value, output& to)
+          { detail::codec_of<request_type>::encode(*static_cast<const request_type*>(value), to); },
+          &detail::description_of<Method>},
+        options, reads)};
   }
 
   /// Returns the transport of the connection, and the reason for it.

@@ -57,8 +57,44 @@ struct method
   static constexpr std::string_view name{Name.text, sizeof(Name.text) - 1};
 };
 
+/// A method whose calls also send items, one after the other, in one direction or in both.
+/**
+ * @code
+ * using tail = rdma::rpc::streaming_method<"tail/1", log_name, std::uint64_t, rdma::rpc::nothing,
+ *   std::string_view>;
+ * @endcode
+ * A client calls it by basic_client::open(). The types of the items are compared, too, when a
+ * client connects.
+ *
+ * @tparam ToServer The type of the items that the client sends; `nothing`: none.
+ * @tparam ToClient The type of the items that the server sends before its reply; `nothing`: none.
+ */
+template <method_name Name, class Request, class Reply, class ToServer, class ToClient>
+  requires detail::encodable<Request> && detail::encodable<Reply> && detail::encodable<ToServer>
+  && detail::encodable<ToClient>
+struct streaming_method : method<Name, Request, Reply>
+{
+  /// The type of the client's items.
+  using to_server_type = ToServer;
+  /// The type of the server's items.
+  using to_client_type = ToClient;
+};
+
 /// @cond
 namespace detail {
+
+template <class Method>
+concept streaming = requires {
+  typename Method::to_server_type;
+  typename Method::to_client_type;
+};
+
+// The type of a request with the client's items, or of a reply with the server's.
+constexpr std::uint64_t with_items(std::uint64_t type, std::uint64_t items)
+{
+  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
+  return (type * factor + items) * factor + 1;
+}
 
 // A method without its types.
 struct method_description
@@ -71,6 +107,13 @@ struct method_description
 template <class Method>
 inline constexpr method_description description_of{Method::name,
   codec_of<typename Method::request_type>::type, codec_of<typename Method::reply_type>::type};
+
+template <streaming Method>
+inline constexpr method_description description_of<Method>{Method::name,
+  with_items(
+    codec_of<typename Method::request_type>::type, codec_of<typename Method::to_server_type>::type),
+  with_items(
+    codec_of<typename Method::reply_type>::type, codec_of<typename Method::to_client_type>::type)};
 
 } // namespace detail
 /// @endcond

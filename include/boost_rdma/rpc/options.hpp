@@ -37,6 +37,11 @@ struct client_options
   /** A larger one ends the connection with error::malformed_message. */
   std::size_t reply_max = 16 * 1024 * 1024;
 
+  /// Size in bytes of the items of a streaming_method that one call keeps for the program to read:
+  /// 1 KiB to 1 GiB. Each item counts 16 more.
+  /** The server does not send more. An item has at most half of it. */
+  std::uint32_t flow_bytes = 256 * 1024;
+
   /// Options of the stream that carries the calls.
   stream_options stream;
 
@@ -116,6 +121,11 @@ struct server_options
   /// Size in bytes of replies that a client has not read, beyond which the server does not read
   /// its calls.
   std::size_t unread_max = 4 * 1024 * 1024;
+
+  /// Size in bytes of the items of a streaming_method that one call keeps for its handler to read:
+  /// 1 KiB to 1 GiB. Each item counts 16 more.
+  /** The client must not send more. An item has at most half of it. */
+  std::uint32_t flow_bytes = 256 * 1024;
 
   /// Options of the acceptor, of streams and of queue pairs.
   stream_acceptor_options acceptor;

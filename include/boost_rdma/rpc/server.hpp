@@ -12,6 +12,7 @@
 #include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
+#include <boost_rdma/detail/rpc/flow_handler.hpp>
 #include <boost_rdma/detail/rpc/server_core.hpp>
 #include <boost_rdma/detail/rpc/typed_handler.hpp>
 #include <boost_rdma/rpc/method.hpp>
@@ -49,6 +50,9 @@ namespace rdma::rpc {
  * @li or an asio::awaitable of it, which gets a terminal cancellation when the client does not wait
  *     any more,
  * @li or returns void and takes a responder<Method> as its last argument, to answer later.
+ *
+ * The handler of a streaming_method is a coroutine, and takes a `server_flow<Method>&` as its last
+ * argument.
  *
  * A view in a request is valid until the handler has answered. An exception fails the call.
  *
@@ -128,8 +132,15 @@ public:
   template <class Method, class Handler>
   void handle(Handler&& handler)
   {
-    using made = rdma::detail::rpc::typed_handler<Method, Executor, std::decay_t<Handler>>;
-    this->core_->add(std::make_unique<made>(this->executor_, std::forward<Handler>(handler)));
+    using function = std::decay_t<Handler>;
+    if constexpr (detail::streaming<Method>)
+      this->core_->add(
+        std::make_unique<rdma::detail::rpc::flow_handler<Method, Executor, function>>(
+          this->executor_, std::forward<Handler>(handler)));
+    else
+      this->core_->add(
+        std::make_unique<rdma::detail::rpc::typed_handler<Method, Executor, function>>(
+          this->executor_, std::forward<Handler>(handler)));
   }
 
   /// Begins to accept clients.

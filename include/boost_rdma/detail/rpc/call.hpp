@@ -35,6 +35,7 @@
 namespace rdma::detail::rpc {
 
 class exposed_memory; // of a client
+class flow;
 
 // Orders the calls that have a deadline.
 using deadline_hook = boost::intrusive::set_base_hook<>;
@@ -78,6 +79,7 @@ public:
   std::size_t head = 0;        // of those in front of the call's own
   std::vector<std::byte> kept; // the messages, while the call waits for room
   std::shared_ptr<exposed_memory> exposed;
+  std::shared_ptr<flow> items; // null: of a method without items
 
 protected:
   ~call() = default; // finish() destroys

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_RPC_CLIENT_CORE_HPP
 
 #include <boost_rdma/detail/rpc/call.hpp>
+#include <boost_rdma/detail/rpc/flow_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/rpc/method.hpp>
@@ -71,6 +72,11 @@ public:
 
   virtual void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler) = 0;
+
+  // Makes a call with items. An error of starting it is the end of the flow.
+  virtual std::shared_ptr<flow_core> open_flow(
+    const request& r, const rdma::rpc::call_options& options, bool reads) = 0;
+
   // Returns false if a call would fail because of the connection, as far as this side can tell.
   [[nodiscard]] virtual bool can_call() = 0;
   [[nodiscard]] virtual transport_choice transport() const = 0;
@@ -102,6 +108,13 @@ private:
 // Connects, or completes with error::closed if there is no core.
 void start_connect(const client_core::io_executor& executor, client_core* core,
   const client_core::endpoint_type& server, client_core::plain_handler handler);
+
+// Returns null if there is no core.
+inline std::shared_ptr<flow_core> open_flow(client_core* core, const client_core::request& what,
+  const rdma::rpc::call_options& options, bool reads)
+{
+  return core != nullptr ? core->open_flow(what, options, reads) : nullptr;
+}
 
 template <class Result, class Executor, class Handler>
 void start_call(const Executor& executor, const std::shared_ptr<call_core>& core, Handler&& handler,

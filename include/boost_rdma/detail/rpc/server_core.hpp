@@ -10,6 +10,7 @@
 
 #include <boost_rdma/access.hpp>
 #include <boost_rdma/buffer.hpp>
+#include <boost_rdma/detail/rpc/flow_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/rpc/method.hpp>
@@ -81,6 +82,9 @@ public:
   virtual void reply(const reply_source& what) = 0;
   virtual void fail(const error_code& ec) = 0;
 
+  // Returns the items of the call. Called once, before an answer. `reads`: the client sends some.
+  virtual std::shared_ptr<flow_core> open_flow([[maybe_unused]] bool reads) { return nullptr; }
+
   std::vector<std::byte> content;             // of the request
   boost::asio::cancellation_signal cancelled; // the client does not wait any more
 
@@ -99,6 +103,10 @@ public:
   // Answers at once.
   virtual void reply(const reply_source& what) = 0;
   virtual void fail(const error_code& ec) = 0;
+
+  // Removes it from the content of a call with items. Returns false if there is none: calls of a
+  // group have no items.
+  [[nodiscard]] virtual bool take_first_credit() { return false; }
 
   // Answers later.
   virtual std::shared_ptr<running_call> keep() = 0;
