@@ -47,7 +47,7 @@ protected:
   }
   virtual ~connection() = default;
 
-  // Called on the executor, one after the other, without a lock. An error, such as
+  // Called on the executor or in poll(), one after the other, without a lock. An error, such as
   // malformed_message, ends the connection. `content` may be moved from.
   virtual error_code take(const message& m, std::vector<std::byte>& content) = 0;
 

@@ -494,6 +494,10 @@ TEST_CASE("call_table finds sent calls for replies, and sent and waiting ones fo
   CHECK(table.find(added.number) == nullptr);
   CHECK(table.find(sent.number) == &sent);
   CHECK(table.find(waiting.number) == &waiting);
+  using progress = rdma::detail::rpc::call::progress_type;
+  CHECK(added.progress == progress::kept);
+  CHECK(sent.progress == progress::sent);
+  CHECK(waiting.progress == progress::kept);
 
   table.remove(sent);
   CHECK(table.next_to_send() == &waiting);

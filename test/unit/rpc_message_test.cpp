@@ -533,6 +533,18 @@ TEST_CASE("every error of the library reaches the other side of an RPC")
   CHECK(m.detail == static_cast<std::uint32_t>(error::no_such_method));
 }
 
+TEST_CASE("a refusal of an RPC arrives as one, and with its error")
+{
+  const message m = rdma::detail::rpc::refusal_message(7, error::overloaded);
+  CHECK(m.number == 7);
+  CHECK(m.selector == 3);
+  CHECK(rdma::detail::rpc::is_refusal(m));
+  CHECK(rdma::detail::rpc::failure_of(m) == error::overloaded);
+  CHECK_FALSE(
+    rdma::detail::rpc::is_refusal(rdma::detail::rpc::failure_message(7, error::overloaded)));
+  CHECK_FALSE(rdma::detail::rpc::is_refusal(make(message_type::reply, 3, 7, 0, 1)));
+}
+
 TEST_CASE("errors of the system reach the other side of an RPC in the system category")
 {
   namespace sys = boost::system;
@@ -576,7 +588,7 @@ TEST_CASE("a failure of an RPC with an unknown kind or error is read as call_fai
   }
   const auto closed = static_cast<std::uint32_t>(error::closed);
   REQUIRE(failure_of(make(message_type::failure, 1, 1, 0, closed)) == error::closed);
-  for (const std::uint16_t kind : {0, 3, 0x0100, 0x0101, 0x0200, 0xffff})
+  for (const std::uint16_t kind : {0, 4, 0x0100, 0x0101, 0x0200, 0xffff})
   {
     CAPTURE(kind);
     CHECK(failure_of(make(message_type::failure, kind, 1, 0, closed)) == error::call_failed);
