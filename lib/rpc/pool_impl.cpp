@@ -356,6 +356,8 @@ void pool_impl::give(const lock_type&, attempt& what, std::size_t connection)
 
 void pool_impl::on_attempt(attempt& what)
 {
+  if (process_.foreign())
+    return; // a thread of the parent may hold the mutex
   call_list done;
   {
     const lock_type lock(mutex_);
@@ -498,6 +500,8 @@ void pool_impl::on_failure(const lock_type&, std::size_t connection, const error
 
 void pool_impl::on_connected(const std::shared_ptr<member>& what, const error_code& ec)
 {
+  if (process_.foreign())
+    return;
   call_list done;
   {
     const lock_type lock(mutex_);

@@ -34,7 +34,7 @@ pool_policy::pool_policy(std::size_t servers, const rdma::rpc::client_pool_optio
   , backoff_max_(options.backoff_max)
   , idle_timeout_(options.idle_timeout)
   , connections_(servers * options.connections)
-  , servers_(servers, server{.delay = options.backoff_min})
+  , servers_(servers, server_state{.delay = options.backoff_min})
 {
 }
 
@@ -45,7 +45,7 @@ std::size_t pool_policy::count(std::size_t server, state is) const noexcept
   const auto first = connections_.begin() + static_cast<std::ptrdiff_t>(server * per_server_);
   return static_cast<std::size_t>(
     std::count_if(first, first + static_cast<std::ptrdiff_t>(per_server_),
-      [is](const connection& each) { return each.is == is; }));
+      [is](const connection_state& each) { return each.is == is; }));
 }
 
 std::optional<std::size_t> pool_policy::next_to_open(time_point now)
@@ -73,7 +73,7 @@ void pool_policy::opened(std::size_t connection, time_point now)
 void pool_policy::not_opened(std::size_t connection, time_point now, double random)
 {
   connections_[connection].is = state::closed;
-  server& of = servers_[server_of(connection)];
+  server_state& of = servers_[server_of(connection)];
   if (count(server_of(connection), state::open) == 0)
     of.failed = ++failures_;
   delay(of, now, random);
@@ -87,7 +87,7 @@ void pool_policy::ended(std::size_t connection, time_point now, double random)
   connections_[connection] = {};
 }
 
-void pool_policy::delay(server& of, time_point now, double random) noexcept
+void pool_policy::delay(server_state& of, time_point now, double random) noexcept
 {
   const double part = 0.5 + random / 2;
   of.not_before = now
@@ -112,7 +112,7 @@ pool_policy::time_point pool_policy::opens_at() const noexcept
 pool_policy::time_point pool_policy::idle_until() const noexcept
 {
   const bool some = std::ranges::any_of(
-    connections_, [](const connection& each) { return each.is == state::open; });
+    connections_, [](const connection_state& each) { return each.is == state::open; });
   return some && calls_ == 0 && idle_timeout_.count() > 0 ? idle_since_ + idle_timeout_
                                                           : time_point::max();
 }
@@ -121,7 +121,7 @@ std::optional<std::size_t> pool_policy::next_to_close(time_point now)
 {
   if (now < idle_until())
     return std::nullopt;
-  const auto found = std::ranges::find(connections_, state::open, &connection::is);
+  const auto found = std::ranges::find(connections_, state::open, &connection_state::is);
   *found = {};
   return static_cast<std::size_t>(found - connections_.begin());
 }
@@ -147,7 +147,7 @@ std::optional<std::size_t> pool_policy::least_loaded(
   for (std::size_t i = 0; i != connections_.size(); ++i)
   {
     const std::size_t at = (random + i) % connections_.size();
-    const connection& each = connections_[at];
+    const connection_state& each = connections_[at];
     if (each.is == state::open && (!best || each.calls < connections_[*best].calls)
       && std::ranges::find(what.tried, server_of(at)) == what.tried.end())
       best = at;

@@ -101,13 +101,13 @@ private:
     opening,
     open,
   };
-  struct connection
+  struct connection_state
   {
     state is = state::closed;
     std::size_t calls = 0;
     bool has_answered = false;
   };
-  struct server
+  struct server_state
   {
     std::chrono::nanoseconds delay{};          // after the next failure
     time_point not_before = time_point::min(); // it is not connected to
@@ -115,7 +115,7 @@ private:
   };
 
   [[nodiscard]] std::size_t count(std::size_t server, state is) const noexcept;
-  void delay(server& of, time_point now, double random) noexcept;
+  void delay(server_state& of, time_point now, double random) noexcept;
   [[nodiscard]] bool is_awaited(const call_state& what, std::size_t server) const noexcept;
   [[nodiscard]] std::optional<std::size_t> least_loaded(
     const call_state& what, std::uint32_t random) const noexcept;
@@ -125,8 +125,8 @@ private:
   const std::chrono::nanoseconds backoff_min_;
   const std::chrono::nanoseconds backoff_max_;
   const std::chrono::nanoseconds idle_timeout_;
-  std::vector<connection> connections_;
-  std::vector<server> servers_;
+  std::vector<connection_state> connections_;
+  std::vector<server_state> servers_;
   std::uint64_t failures_ = 0;
   std::size_t calls_ = 0; // that have not ended
   time_point idle_since_ = time_point::min();

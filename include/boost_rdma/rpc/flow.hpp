@@ -163,6 +163,9 @@ public:
  * Destroying or closing it cancels the call, unless the call has ended. The time limit of the call
  * holds for all of its items. Errors of the call, also those of starting it, are reported by the
  * operations.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
  */
 template <class Method>
 class client_flow
@@ -234,9 +237,9 @@ public:
 /// The items of a call, at the server: its handler gets it.
 /**
  * @code
+ * using lines_of = rdma::rpc::server_flow<tail>;
  * server.handle<tail>(
- *   [&](const log_name& name, rdma::rpc::server_flow<tail>& lines) ->
- * asio::awaitable<std::uint64_t>
+ *   [&](const log_name& name, lines_of& lines) -> asio::awaitable<std::uint64_t>
  *   {
  *     std::uint64_t count = 0;
  *     for (const std::string& line : log_of(name))
@@ -249,6 +252,9 @@ public:
  * @endcode
  * It is destroyed when the handler's coroutine has ended. The reply follows the items that were
  * written. Items of the client that were not read are dropped.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
  */
 template <class Method>
 class server_flow

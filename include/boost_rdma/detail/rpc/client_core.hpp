@@ -116,8 +116,9 @@ inline std::shared_ptr<flow_core> open_flow(client_core* core, const client_core
   return core != nullptr ? core->open_flow(what, options, reads) : nullptr;
 }
 
-template <class Result, class Executor, class Handler>
-void start_call(const Executor& executor, const std::shared_ptr<call_core>& core, Handler&& handler,
+// Core is derived from call_core.
+template <class Result, class Executor, class Core, class Handler>
+void start_call(const Executor& executor, const std::shared_ptr<Core>& core, Handler&& handler,
   const call_core::request& what, const rdma::rpc::call_options& options)
 {
   auto* const made = pending_call<Result, std::decay_t<Handler>, Executor>::make(
