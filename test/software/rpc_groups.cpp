@@ -283,9 +283,9 @@ TEST_CASE("a member that works for longer than the silence limit is not bypassed
   for (member& each : m.all)
     each.server.start();
   record<total_result> r;
-  m.all[0].group->async_broadcast<total>(1, {.timeout = 10min, .silence = 2s}, r.handler());
+  m.all[0].group->async_broadcast<total>(1, {.timeout = 10min, .silence = 4s}, r.handler());
   REQUIRE(run_until(m.io, [&] { return last.has_value(); }));
-  asio::steady_timer longer(m.io, 3s);
+  asio::steady_timer longer(m.io, 5s);
   plain_record waited;
   longer.async_wait(waited.handler());
   REQUIRE(run_until(m.io, [&] { return waited.done(); }));
@@ -319,7 +319,7 @@ TEST_CASE("a handler that has not answered when the time is over is named and ca
   for (member& each : m.all)
     each.server.start();
   CHECK(m.call<total>(0, 0).answered == 3); // makes the connections
-  const auto result = m.call<total>(0, 1, {.timeout = 5s});
+  const auto result = m.call<total>(0, 1, {.timeout = 12s});
   CHECK(result.answered == 2);
   CHECK(result.reply == 2);
   REQUIRE(ranks_of(result.missing) == std::vector<std::uint32_t>{1});
@@ -596,10 +596,11 @@ TEST_CASE("a barrier ends without members that fail or come too late")
 {
   members m(5);
   m.start();
+  CHECK(m.call<ranks>(0, 0).answered == 5); // makes the connections
   m.all[2].server.close();
   std::deque<record<missing_list>> records(5);
   for (const std::uint32_t i : {0U, 1U, 3U})
-    m.all[i].group->async_barrier({.timeout = 6s}, records[i].handler());
+    m.all[i].group->async_barrier({.timeout = 12s}, records[i].handler());
   REQUIRE(
     run_until(m.io, [&] { return records[0].done() && records[1].done() && records[3].done(); }));
   for (const std::uint32_t i : {0U, 1U, 3U})
