@@ -60,7 +60,9 @@ void require_failure(const message& m)
 {
   const rdma::error_code ec = failure_of(m);
   require(ec.failed(), "a failure has an error");
-  const message again = failure_message(m.number, ec);
+  const message again = is_refusal(m)
+    ? refusal_message(m.number, static_cast<rdma::error>(ec.value()))
+    : failure_message(m.number, ec);
   require(again.number == m.number && message::decode(encoded(again)).has_value(),
     "a failure of an error that has arrived can be sent");
   require(failure_of(again) == ec, "an error that has arrived survives encoding and decoding");

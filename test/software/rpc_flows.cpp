@@ -25,6 +25,7 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -207,13 +208,14 @@ TEST_CASE("a server sends items and then its reply")
   CHECK(finish(p.io, numbers) == std::pair(error_code(), std::uint32_t{3}));
 }
 
-TEST_CASE("100,000 items arrive at a slow reader, and other calls are answered meanwhile")
+TEST_CASE("many items arrive at a slow reader, and other calls are answered meanwhile")
 {
   const auto transports =
     GENERATE(rdma::stream_transports::rdma_or_tcp, rdma::stream_transports::tcp);
   rpc::client_options options = client_by(transports);
   options.flow_bytes = 16 * 1024;
-  constexpr std::uint32_t items = 100'000;
+  // By RDMA each turn of the handlers polls, and gives way to other programs of a busy machine.
+  const std::uint32_t items = transports == rdma::stream_transports::tcp ? 100'000 : 10'000;
   constexpr std::uint32_t at_once = 16 * 1024 / (16 + sizeof(std::uint32_t));
   rpc_pair p(served_by(transports), options);
   std::uint32_t sent = 0;
@@ -242,7 +244,7 @@ TEST_CASE("100,000 items arrive at a slow reader, and other calls are answered m
         const auto each = co_await numbers.async_read(asio::use_awaitable);
         wrong += each != i;
         ahead = std::max(ahead, sent - i);
-        if (i % 10'000 == 0)
+        if (i % 1000 == 0)
         {
           const auto sum = co_await p.client.async_call<add>({1, 2}, asio::use_awaitable);
           wrong += sum != 3;
@@ -270,11 +272,11 @@ TEST_CASE("a client sends items, ends them, and gets the reply")
   run(p.io,
     [&]() -> asio::awaitable<void>
     {
-      for (std::uint32_t i = 0; i != 10'000; ++i)
+      for (std::uint32_t i = 0; i != 2000; ++i)
         co_await numbers.async_write(i, asio::use_awaitable);
       sum = co_await numbers.async_finish(asio::use_awaitable);
     });
-  CHECK(sum == std::uint64_t{9'999} * 10'000 / 2);
+  CHECK(sum == std::uint64_t{1999} * 2000 / 2);
   CHECK(write(p.io, numbers, 1) == asio::error::broken_pipe);
 }
 
@@ -446,12 +448,14 @@ TEST_CASE("single reads, writes and waits for the reply can be cancelled")
 
 TEST_CASE("waiting for the reply drops items that were not read")
 {
-  rpc_pair p;
+  rpc::client_options options;
+  options.flow_bytes = 1024;
+  rpc_pair p({}, options);
   p.server.handle<count_to>(count);
   p.start();
-  auto numbers = p.client.open<count_to>(50'000); // more than the credit
+  auto numbers = p.client.open<count_to>(500); // more than the credit
   CHECK(read(p.io, numbers).second == 0u);
-  CHECK(finish(p.io, numbers) == std::pair(error_code(), std::uint32_t{50'000}));
+  CHECK(finish(p.io, numbers) == std::pair(error_code(), std::uint32_t{500}));
   CHECK(read(p.io, numbers).first == asio::error::operation_aborted);
 }
 
@@ -478,11 +482,7 @@ TEST_CASE("all operations of a call with items end, each once")
   rpc::server_options server_options;
   server_options.flow_bytes = 1024;
   held_pair p(server_options, client_options);
-  rpc::call_options how;
-  const bool times_out = GENERATE(false, true);
-  if (times_out)
-    how.timeout = 3s; // what comes before the end takes much less
-  auto texts = p.open(how);
+  auto texts = p.open();
   const std::string text(496, 'x');
   for (int i = 0; i != 2; ++i)
   {
@@ -494,7 +494,6 @@ TEST_CASE("all operations of a call with items end, each once")
   }
   plain_record written;
   text_record seen;
-  plain_record at_server;
   text_record at_server_read;
   // The client's items have arrived, and the server's, too, but the client reads all of them.
   CHECK(read(p.io, texts).second == text);
@@ -505,32 +504,27 @@ TEST_CASE("all operations of a call with items end, each once")
   p.flow->async_read(at_server_read.handler());
   record<std::uint32_t> reply;
   error_code expected = asio::error::operation_aborted;
-  if (times_out)
-    expected = asio::error::timed_out;
-  else
+  SECTION("when the client's flow is closed")
   {
-    SECTION("when the client's flow is closed")
-    {
-      texts.close();
-      CHECK_FALSE(texts.is_open());
-    }
-    SECTION("when the client cancels all calls")
-    {
-      p.client.cancel();
-    }
-    SECTION("when the client closes")
-    {
-      p.client.close();
-    }
-    SECTION("when the client's flow is destroyed")
-    {
-      auto moved = std::move(texts);
-    }
-    SECTION("when the server closes")
-    {
-      p.server.close();
-      expected = rdma::error::peer_closed;
-    }
+    texts.close();
+    CHECK_FALSE(texts.is_open());
+  }
+  SECTION("when the client cancels all calls")
+  {
+    p.client.cancel();
+  }
+  SECTION("when the client closes")
+  {
+    p.client.close();
+  }
+  SECTION("when the client's flow is destroyed")
+  {
+    auto moved = std::move(texts);
+  }
+  SECTION("when the server closes")
+  {
+    p.server.close();
+    expected = rdma::error::peer_closed;
   }
   REQUIRE(
     run_until(p.io, [&] { return seen.done() && at_server_read.done() && p.flow == nullptr; }));
@@ -547,6 +541,20 @@ TEST_CASE("all operations of a call with items end, each once")
     CHECK(written.ec == expected);
   }
   CHECK((seen.calls == 1 && at_server_read.calls == 1 && reply.calls == 1));
+}
+
+TEST_CASE("the operations of a call with items end at its deadline")
+{
+  held_pair p;
+  p.start();
+  auto texts = p.client.open<talk>({}, {.timeout = 20ms});
+  text_record seen;
+  texts.async_read(seen.handler());
+  REQUIRE(run_until(p.io, [&] { return seen.done(); }));
+  CHECK(seen.ec == asio::error::timed_out);
+  CHECK(write(p.io, texts, "late") == asio::error::timed_out);
+  CHECK(finish(p.io, texts).first == asio::error::timed_out);
+  REQUIRE(run_until(p.io, [&] { return p.flow == nullptr; }));
 }
 
 TEST_CASE("the error of a handler follows the items that it has sent")
@@ -841,13 +849,6 @@ TEST_CASE("a client that breaks the rules of items is disconnected, and others a
   {
     raw.send(bytes_of(message_type::credit, 1, 0, UINT32_MAX - 1000));
     raw.send(bytes_of(message_type::credit, 1, 0, 1));
-  }
-  SECTION("an item of a call of a method without items")
-  {
-    // The second call of the number fails; the first one goes on.
-    wire::message m;
-    m.type = message_type::reply;
-    raw.send(bytes_of(message_type::reply, 1));
   }
   SECTION("an item, credit and an end of a call that the server does not have")
   {
