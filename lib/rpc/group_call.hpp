@@ -43,7 +43,7 @@ struct group_absence
   error_code ec;
 };
 
-// What is known of all places of a range.
+// The answer for a range: all of its places are counted or named.
 struct group_part
 {
   std::uint32_t answered = 0;

@@ -38,7 +38,7 @@ public:
     std::vector<std::size_t> tried{}; // servers that are not tried again before all others
   };
 
-  // What happens to a call.
+  // A call is given to a connection, waits, or ends.
   struct placement
   {
     enum class kind : std::uint8_t

@@ -177,7 +177,7 @@ private:
     using type = std::uint32_t;
     type operator()(const kept_call& of) const noexcept { return of.arrival.number; }
   };
-  // Of the messages that are taken together, so that one reading of the clock serves all.
+  // The time at which messages were taken. It is read once for all that are taken together.
   std::chrono::steady_clock::time_point taken_at_;
   std::optional<std::uint32_t> trace_of_; // the number of the call that comes next
   rdma::rpc::trace_context trace_;        // of this call

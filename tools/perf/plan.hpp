@@ -48,7 +48,7 @@ test_case large_send(std::size_t transport);
 test_case large_memory(std::uint32_t buffers);
 test_case empty_calls(std::size_t transport, rdma::completion_mode mode);
 test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode);
-/// Of this library's calls or its reads.
+/// Returns the case of this library's calls that pull, or that of its reads.
 test_case large_pull(std::size_t transport, contender who);
 test_case large_stream(std::size_t transport);
 test_case large_tcp();

@@ -43,7 +43,7 @@ public:
   // Throws what the codec throws.
   virtual void write(
     const io_executor& executor, const item_source& what, plain_handler handler) = 0;
-  // Of a caller
+  // Only a client calls these two.
   virtual void end_writing() = 0;
   virtual void finish(const io_executor& executor, bytes_handler handler) = 0;
 
