@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -258,13 +259,15 @@ TEST_CASE("loads of a versioned value return no torn value while a writer stores
   hostile.software.hostile_seed = 11;
   const rdma::context near_context = make_context(hostile);
   const rdma::context far_context = make_context(hostile);
+  std::array<std::byte, 1> unused{};
   asio::io_context io{1};
   asio::io_context writer_io{1};
-  // Nobody runs it: a thread that serves reads between its stores tears none.
-  asio::io_context served_io{1};
   rdma::queue_pair near(io, near_context);
-  rdma::queue_pair far(served_io, far_context);
+  rdma::queue_pair far(io, far_context);
   connect(near, far);
+  // The thread that reads polls for it, and so serves its own reads beside the stores: the other
+  // thread would serve them between two stores, and tear none.
+  far.async_receive(asio::buffer(unused), [](error_code, std::size_t) {});
   rdma::versioned<sample> owner(writer_io, far_context, all(0));
   record<rdma::remote_versioned<sample>> opened;
   rdma::remote_versioned<sample>::async_open(near, owner.remote(), opened.handler());
