@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/device_traits.hpp"
 #include "rpc/group_call.hpp"
 #include "rpc/group_history.hpp"
 #include "rpc/group_message.hpp"
@@ -321,7 +322,8 @@ std::set<std::uint32_t> some(std::mt19937& random, std::uint32_t members, std::s
 
 TEST_CASE("a call to a group counts each member once or names it, whatever fails or is lost")
 {
-  for (unsigned seed = 0; seed != 500; ++seed)
+  const unsigned seeds = exhaustive() ? 3000 : 60;
+  for (unsigned seed = 0; seed != seeds; ++seed)
   {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -341,7 +343,8 @@ TEST_CASE("a call to a group counts each member once or names it, whatever fails
 
 TEST_CASE("only members that have failed are missing from a call to a group")
 {
-  for (unsigned seed = 0; seed != 500; ++seed)
+  const unsigned seeds = exhaustive() ? 3000 : 60;
+  for (unsigned seed = 0; seed != seeds; ++seed)
   {
     CAPTURE(seed);
     std::mt19937 random(seed);
