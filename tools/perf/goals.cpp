@@ -283,9 +283,11 @@ void call_goals(judge& of)
     of.compare(name + ": empty call <= 1.25 times a message there and back",
       of.all().find("calls", empty_calls(i, adaptive)),
       of.all().find("calls", object(operation::call, i)), call_latency_share);
-    of.compare(name + ": calls that pull 1 MiB >= 0.95 of reads",
-      of.all().find("pulls", large_pull(i, contender::rpc)),
-      of.all().find("pulls", large_pull(i, contender::library)), pull_share_of_read);
+    for (const std::uint32_t pulls : {1U, 256U})
+      of.compare(name + ": calls with " + std::to_string(pulls) + (pulls == 1 ? " pull" : " pulls")
+          + " of 1 MiB >= 0.95 of reads",
+        of.all().find("pulls", large_pull(i, contender::rpc, pulls)),
+        of.all().find("pulls", large_pull(i, contender::library)), pull_share_of_read);
     if (name == "local")
       of.at_least(name + ": empty calls, 64 in flight >= 1 million/s",
         judge::best({of.all().find("many_calls", many_empty_calls(i, adaptive)),

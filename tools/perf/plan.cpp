@@ -148,8 +148,9 @@ public:
   {
     group to{"pulls", "calls whose handler pulls 1 MiB, and reads", measure::bandwidth,
       group::axis::none, {}, {}};
-    for (const auto who : {contender::rpc, contender::library})
-      each_transport(to, large_pull(0, who));
+    for (const std::uint32_t pulls : {1U, 256U})
+      each_transport(to, large_pull(0, contender::rpc, pulls));
+    each_transport(to, large_pull(0, contender::library));
     return to;
   }
 
@@ -422,14 +423,16 @@ test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode)
   return what;
 }
 
-test_case large_pull(std::size_t transport, contender who)
+test_case large_pull(std::size_t transport, contender who, std::uint32_t pulls)
 {
   return {.contender = who,
     .measure = measure::bandwidth,
     .operation = operation::read,
     .transport = static_cast<std::uint8_t>(transport),
     .size = large,
-    .depth = 4};
+    .depth = 4,
+    .batch = pulls,
+    .buffers = 16}; // more than the caches of a processor
 }
 
 test_case large_stream(std::size_t transport)

@@ -18,9 +18,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +35,7 @@ namespace rpc = rdma::rpc;
 
 using empty = rpc::method<"empty/1", rpc::nothing, rpc::nothing>;
 using pull = rpc::method<"pull/1", rpc::nothing, rpc::nothing>;
+using pull_many = rpc::method<"pull_many/1", std::uint32_t, rpc::nothing>;
 using finish = rpc::method<"finish/1", rpc::nothing, rpc::nothing>;
 
 rdma::queue_pair_options queue_pair_of(asio::io_context& io, const test_case& what)
@@ -46,24 +49,73 @@ rdma::queue_pair_options queue_pair_of(asio::io_context& io, const test_case& wh
   return options;
 }
 
+// One call that pulls the parts of its memory in turn.
+class many_pulls : public std::enable_shared_from_this<many_pulls>
+{
+public:
+  many_pulls(rpc::bulk from, const rdma::mutable_buffer& to, std::size_t size, std::uint32_t count,
+    rpc::responder<pull_many> answer)
+    : from_(std::move(from))
+    , to_(to)
+    , size_(size)
+    , left_(count)
+    , answer_(std::move(answer))
+  {
+  }
+
+  void start(std::uint32_t in_flight)
+  {
+    for (; under_way_ != in_flight && left_ != 0; ++under_way_)
+    {
+      const std::size_t offset = --left_ * size_ % to_.size();
+      from_.async_pull(offset, to_.slice(offset, size_),
+        [self = shared_from_this(), in_flight](rdma::error_code ec, std::size_t)
+        {
+          check(ec);
+          --self->under_way_;
+          self->start(in_flight);
+        });
+    }
+    if (under_way_ == 0)
+      answer_.reply({});
+  }
+
+private:
+  const rpc::bulk from_;
+  const rdma::mutable_buffer to_;
+  const std::size_t size_; // of a pull
+  std::uint32_t left_;
+  std::uint32_t under_way_ = 0;
+  rpc::responder<pull_many> answer_;
+};
+
 class rpc_server final : public side
 {
 public:
   rpc_server(const test_case& what, bench::control_channel& control)
     : server_(
       io_, context_of(what.transport), {asio::ip::address_v4::loopback(), 0}, options(io_, what))
-    , room_(context_of(what.transport).allocate(what.size))
+    , room_(context_of(what.transport).allocate(what.memory()))
   {
+    std::ranges::fill(room_.bytes(), std::byte{1}); // faults in every page
     server_.handle<empty>([](rpc::nothing) { return rpc::nothing(); });
     server_.handle<pull>(
-      [this](rpc::nothing, const rpc::call_info& call, rpc::responder<pull> answer)
+      [this, size = what.size](
+        rpc::nothing, const rpc::call_info& call, rpc::responder<pull> answer)
       {
-        call.exposed(0).async_pull(0, room_,
+        call.exposed(0).async_pull(0, room_.slice(pulls_++ * size % room_.size(), size),
           [answer = std::move(answer)](rdma::error_code ec, std::size_t) mutable
           {
             check(ec);
             answer.reply({});
           });
+      });
+    server_.handle<pull_many>(
+      [this, size = what.size, in_flight = what.depth](
+        std::uint32_t count, const rpc::call_info& call, rpc::responder<pull_many> answer)
+      {
+        std::make_shared<many_pulls>(call.exposed(0), room_, size, count, std::move(answer))
+          ->start(in_flight);
       });
     server_.handle<finish>(
       [this](rpc::nothing)
@@ -102,7 +154,8 @@ private:
 
   asio::io_context io_{1};
   rpc::server server_;
-  const rdma::registered_buffer room_;
+  rdma::registered_buffer room_;
+  std::uint64_t pulls_ = 0;
   bool finished_ = false;
 };
 
@@ -113,9 +166,10 @@ public:
     : what_(what)
     , client_(io_, context_of(what.transport), options(io_, what))
     , pool_(context_of(what.transport), {.peers_only_read = true})
-    , memory_(pool_.make_buffer(what.size))
+    , memory_(pool_.make_buffer(what.memory()))
     , port_(control.receive_text())
   {
+    std::ranges::fill(memory_.bytes(), std::byte{1}); // faults in every page
   }
 
   ~rpc_client() override
@@ -134,8 +188,9 @@ public:
     io_.restart();
     const clock::time_point begin = clock::now();
     clock::time_point last = begin;
-    const pipeline calls(what_.depth, count,
-      [&](std::uint64_t, auto done)
+    const std::uint32_t pulls = what_.batch; // of a call
+    const pipeline calls(pulls == 1 ? what_.depth : 1, count / pulls,
+      [&](std::uint64_t index, auto done)
       {
         const auto ended = [&last, latencies, done](rdma::error_code ec, rpc::nothing)
         {
@@ -148,8 +203,13 @@ public:
           }
           done(ec, 0);
         };
-        if (what_.operation == operation::read)
-          client_.async_call<pull>({}, {.exposed = rpc::expose(memory_)}, ended);
+        if (pulls != 1)
+          client_.async_call<pull_many>(pulls, {.exposed = rpc::expose(memory_)}, ended);
+        else if (what_.operation == operation::read)
+          client_.async_call<pull>({},
+            {.exposed =
+                rpc::expose(memory_.slice(index * what_.size % memory_.size(), what_.size))},
+            ended);
         else
           client_.async_call<empty>({}, ended);
       });
@@ -167,6 +227,8 @@ public:
   {
     return rdma::name_of(client_.transport().wire);
   }
+
+  [[nodiscard]] std::uint64_t unit() const override { return what_.batch; }
 
 private:
   static rpc::client_options options(asio::io_context& io, const test_case& what)
@@ -192,7 +254,7 @@ private:
   asio::io_context io_{1};
   rpc::client client_;
   rdma::memory_pool pool_;
-  const rdma::registered_buffer memory_;
+  rdma::registered_buffer memory_;
   std::string port_;
   bool connected_ = false;
 };

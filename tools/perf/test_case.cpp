@@ -137,6 +137,8 @@ std::string name_of(const test_case& what)
     add("polled without Asio");
   else if (what.contender == contender::tcp && what.batch > 1)
     add("async_write of " + std::to_string(what.batch));
+  else if (what.contender == contender::rpc && what.batch > 1)
+    add(std::to_string(what.depth) + " of a call in flight");
   else if (what.batch > 1)
     add(std::to_string(what.depth) + " batches of " + std::to_string(what.batch));
   else if (what.depth > 1 && what.contender != contender::tcp)
