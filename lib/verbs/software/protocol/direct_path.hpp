@@ -21,7 +21,7 @@ public:
   {
     done,
     part, ///< send_request::received bytes are done; the caller calls again for the rest
-    asks, ///< the peer is asked for access first; the caller calls again after the answer
+    asks, ///< the peer was asked for access; the caller calls again after the answer
     no,   ///< not possible (now): the caller sends frames, and the peer reports errors
   };
 
@@ -32,6 +32,10 @@ public:
   /// Carries out a short write, with the conditions and the checks of run(). Returns false if
   /// run() must decide: nothing has completed then.
   virtual bool write_short(const send_request& what) noexcept = 0;
+
+  /// Prepares for a large request that run() will be called for, after writes and reads before it.
+  /// Returns true if the wire should first send what it has for the peer.
+  virtual bool look_ahead(const send_request& what) noexcept = 0;
 
   /// Returns true if the request should wait until all before it have completed, because run() then
   /// probably carries it out, in less time than its frames take.

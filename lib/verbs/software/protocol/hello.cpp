@@ -19,7 +19,7 @@ namespace rdma::software::protocol {
 namespace {
 
 constexpr std::uint64_t magic = 0x424c'5244'4d41'3031; // "BLRDMA01"
-constexpr std::uint32_t version = 4;
+constexpr std::uint32_t version = 5;
 
 enum kind : std::uint8_t
 {

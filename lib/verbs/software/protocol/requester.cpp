@@ -20,6 +20,9 @@ namespace {
 
 // Far below half of the PSN space, so that "ahead" and "behind" are unambiguous (IBA 9.7.1).
 constexpr std::uint32_t max_psns_under_way = 1u << 22;
+
+// The next request and those behind it that the peer is asked about together.
+constexpr std::uint64_t looked_ahead_max = 4;
 constexpr std::int32_t max_short_psns_under_way = 1 << 21;
 
 constexpr ibv_wc_opcode completed_as[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
@@ -56,7 +59,7 @@ void requester::start() noexcept
 {
   next_psn_ = with_.sq_psn;
   acked_psn_ = psn_add(with_.sq_psn, psn_mask); // one before
-  sent_psn_ = asked_psn_ = acked_psn_;
+  sent_psn_ = acked_psn_;
   rnr_left_ = with_.rnr_retry;
   running_ = true;
 }
@@ -143,7 +146,7 @@ void requester::short_sent(send_request& r) noexcept
 {
   r.first_psn = next_psn_;
   r.frames = 1;
-  sent_psn_ = asked_psn_ = next_psn_;
+  sent_psn_ = next_psn_;
   next_psn_ = psn_add(next_psn_, 1);
   ++receives_claimed_;
   ++sending_;
@@ -226,27 +229,39 @@ bool requester::read_value(send_request& r) noexcept
 // Returns beginning::send if it must be sent as frames.
 requester::beginning requester::run_direct(send_request& r) noexcept
 {
+  unfinished_ = r.received == 0 && direct_->prefers(r) && look_ahead();
+  if (unfinished_)
+    return beginning::wait;
   r.first_psn = next_psn_;
   const direct_path::outcome came = direct_->run(r);
   unfinished_ = came == direct_path::outcome::part;
   if (came == direct_path::outcome::no)
     return beginning::send;
-  if (came == direct_path::outcome::asks)
-  {
-    // The peer checks the request before it answers, and may refuse it although no frame has left.
-    asked_psn_ = r.first_psn;
-    r.frames = 0;
-    return beginning::wait;
-  }
-  if (unfinished_)
+  if (came != direct_path::outcome::done)
     return beginning::wait;
   end_direct(r);
   return beginning::again;
 }
 
+// The copy of a large request takes longer than the peer's answer to a question. So the questions
+// for those behind it are asked before the copy.
+bool requester::look_ahead() noexcept
+{
+  const std::uint64_t end =
+    std::min(queue_.posted.load(std::memory_order_acquire), sending_ + looked_ahead_max);
+  bool news = false;
+  for (std::uint64_t i = sending_; i < end; ++i)
+  {
+    const send_request& r = queue_[i];
+    if (r.opcode != IBV_WR_RDMA_WRITE && r.opcode != IBV_WR_RDMA_READ)
+      break;
+    news = direct_->look_ahead(r) || news;
+  }
+  return news;
+}
+
 void requester::end_direct(send_request& r) noexcept
 {
-  asked_psn_ = sent_psn_;
   ++sending_;
   ++acked_; // the requests before it have completed
   report(r, IBV_WC_SUCCESS, detail_none);
@@ -387,7 +402,7 @@ bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t si
 void requester::sent(const frame& which) noexcept
 {
   if (which.generation == generation_ && which.psn == psn_add(sent_psn_, 1))
-    sent_psn_ = asked_psn_ = psn_add(sent_psn_, which.covered);
+    sent_psn_ = psn_add(sent_psn_, which.covered);
   if (with_.kind == service_uc) [[unlikely]]
   {
     acked_psn_ = sent_psn_;

@@ -208,6 +208,7 @@ private:
   beginning run_local(send_request& r) noexcept;
   bool read_value(send_request& r) noexcept;
   beginning run_direct(send_request& r) noexcept;
+  bool look_ahead() noexcept;
   void end_direct(send_request& r) noexcept;
   void encode_frame(send_request& r, frame& to) noexcept;
   void describe_fetch(const send_request& r, header& h) const noexcept;
@@ -238,9 +239,7 @@ private:
   std::uint32_t next_psn_ = 0;
   std::uint32_t acked_psn_ = 0; // the last PSN that the peer has acknowledged
   std::uint32_t sent_psn_ = 0;  // the last PSN that the peer can have carried out
-  std::uint32_t asked_psn_ =
-    0; // the last PSN that the peer can refuse: sent, or asked about in advance
-  std::uint32_t reads_ = 0; // reads and atomics that have been sent and not answered
+  std::uint32_t reads_ = 0;     // reads and atomics that have been sent and not answered
   std::uint32_t generation_ = 0;
   std::uint32_t progress_ = 0;
   std::uint8_t rnr_left_ = 0;

@@ -25,10 +25,8 @@ verdict requester::receive(const header& h) noexcept
   if (!running_ || failed_)
     return verdict::discard;
   // The peer cannot answer a frame that has not left, and accepting such an answer would free
-  // memory that is still to be sent. It may refuse a request that it was asked about in advance,
-  // because a refusal frees nothing at once.
-  const bool refusal = h.op == opcode::acknowledge && !is_ack(h.syndrome);
-  if (psn_distance(h.psn, refusal ? asked_psn_ : sent_psn_) > 0)
+  // memory that is still to be sent.
+  if (psn_distance(h.psn, sent_psn_) > 0)
     return bad_response();
   if (h.op != opcode::acknowledge)
     return response(h);
@@ -127,7 +125,7 @@ verdict requester::not_ready(const header& h) noexcept
   sending_ = acked_;
   frame_ = static_cast<std::uint32_t>(frame);
   next_psn_ = frame_ == 0 ? r.first_psn : psn_add(r.first_psn, r.frames);
-  sent_psn_ = asked_psn_ = psn_add(h.psn, psn_mask);
+  sent_psn_ = psn_add(h.psn, psn_mask);
   reads_ = 0;
   receives_claimed_ = receives_used_ + (frame != 0 && !r.is_write() ? 1 : 0);
   probing_ = stopped_ = false;

@@ -134,18 +134,16 @@ void responder::announce() noexcept
   host_.raise(IBV_EVENT_COMM_EST);
 }
 
-verdict responder::preview(const header& h) noexcept
+bool responder::would_permit(const header& h) noexcept
 {
-  if (!running_ || refusal_ != refusal::none)
-    return verdict::discard;
-  const bool reads = h.op == opcode::read_request;
-  const bool writes = h.op == opcode::write_only || h.op == opcode::write_first;
-  if (with_.kind != service_rc || message_ != message::none || h.psn != expected_psn_
-    || h.length == 0 || !(reads || writes))
-    return verdict::malformed;
+  const unsigned right =
+    h.op == opcode::read_request ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+  if (!running_ || refusal_ != refusal::none || with_.kind != service_rc
+    || (with_.access & right) == 0 || h.length == 0 || h.length > max_message
+    || !key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, h.length, right)))
+    return false;
   announce();
-  return permits(h, reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE) ? verdict::accept
-                                                                              : verdict::discard;
+  return true;
 }
 
 verdict responder::receive(const header& h) noexcept

@@ -52,12 +52,9 @@ public:
   /// more than a receive with room for it: then call receive().
   bool receive_short(const header& h, const std::byte* payload) noexcept;
 
-  /// Checks a write or a read that the peer would send next, with the header of its first frame.
-  /**
-   * Carries out nothing. Returns verdict::accept if receive() would permit the request. Otherwise
-   * refuses it as receive() would.
-   */
-  verdict preview(const header& h) noexcept;
+  /// Returns true if receive() would permit a write or a read that the peer will send. Refuses
+  /// nothing.
+  bool would_permit(const header& h) noexcept;
 
   /// Adds the memory for payload bytes [offset, offset + size) of the accepted frame, as far as
   /// there is room in `to`; `done` is the number of bytes. Returns false if a key forbids it.

@@ -62,7 +62,7 @@ bool direct_access::open(lane_side& mine, const lane_side& theirs) noexcept
   mine_ = &mine;
   theirs_ = &theirs;
   mark_ = {};
-  wanted_.reset();
+  wanted_.clear();
   waits_for_.reset();
   try
   {
@@ -81,7 +81,7 @@ void direct_access::close() noexcept
   let_go();
   accesses_.clear();
   shown_.clear();
-  wanted_.reset();
+  wanted_.clear();
   waits_for_.reset();
 }
 
@@ -136,8 +136,17 @@ protocol::direct_path::outcome direct_access::ask(const protocol::send_request& 
     waits_for_ = what.rkey;
     return outcome::asks;
   }
-  if (wanted_ || what.length == 0)
+  if (!want(what, large) || !large)
     return outcome::no;
+  waits_for_ = what.rkey;
+  return outcome::asks;
+}
+
+// Notes a question. Returns false if that is not possible (now).
+bool direct_access::want(const protocol::send_request& what, bool in_advance) noexcept
+{
+  if (wanted_.size() == wanted_.capacity() || what.length == 0)
+    return false;
   try
   {
     if (shown_.size() == shown_max)
@@ -146,19 +155,20 @@ protocol::direct_path::outcome direct_access::ask(const protocol::send_request& 
   }
   catch (const std::bad_alloc&)
   {
-    return outcome::no;
+    return false;
   }
-  grant_question& question = wanted_.emplace();
+  grant_question& question = wanted_.emplace_back();
   question.key = what.rkey;
-  question.in_advance = large ? 1 : 0;
+  question.in_advance = in_advance ? 1 : 0;
   question.reads = what.opcode == IBV_WR_RDMA_READ ? 1 : 0;
-  question.psn = what.first_psn;
   question.length = static_cast<std::uint32_t>(what.length);
   question.address = what.remote;
-  if (!large)
-    return outcome::no;
-  waits_for_ = what.rkey;
-  return outcome::asks;
+  return true;
+}
+
+bool direct_access::look_ahead(const protocol::send_request& what) noexcept
+{
+  return is_large(what) && find_shown(what.rkey) == nullptr && want(what, true);
 }
 
 direct_access::access* direct_access::find_again(std::uint32_t key) noexcept

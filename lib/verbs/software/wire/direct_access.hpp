@@ -15,6 +15,9 @@
 #include "verbs/software/wire/mapped_area.hpp"
 #include "verbs/software/wire/segment.hpp"
 
+#include <boost/container/static_vector.hpp>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,8 +49,7 @@ struct grant_question
   std::uint32_t key = 0;
   std::uint8_t in_advance = 0; ///< 1: the peer checks the request below, which has not been sent
   std::uint8_t reads = 0;      ///< 1: a read; 0: a write
-  std::uint16_t unused = 0;
-  std::uint32_t psn = 0;
+  std::array<std::uint8_t, 6> unused{};
   std::uint32_t length = 0;
   std::uint64_t address = 0;
 };
@@ -82,12 +84,13 @@ public:
   outcome run(protocol::send_request& what) noexcept override;
   bool write_short(const protocol::send_request& what) noexcept override;
 
+  bool look_ahead(const protocol::send_request& what) noexcept override;
   bool prefers(const protocol::send_request& what) const noexcept override;
 
   void let_go() noexcept override { mark_.leave(mine_->touching); }
 
   /// Returns true if the peer is to be asked for a grant.
-  bool wants() const noexcept { return wanted_.has_value(); }
+  bool wants() const noexcept { return !wanted_.empty(); }
 
   /// Returns true if the next request waits for the peer's answer.
   bool waits() const noexcept { return waits_for_.has_value(); }
@@ -108,10 +111,12 @@ public:
   /// Begins a call of local_wire::transmit() with a new byte budget.
   void begin() noexcept { budget_ = bytes_max; }
 
-  /// Returns the question, once.
-  std::optional<grant_question> take_wanted() noexcept
+  /// Returns the next question, once. There is one.
+  grant_question take_wanted() noexcept
   {
-    return std::exchange(wanted_, std::nullopt);
+    const grant_question first = wanted_.front();
+    wanted_.erase(wanted_.begin());
+    return first;
   }
 
   /// Takes the peer's answer, and the memory that the message carried. Checks both.
@@ -147,6 +152,7 @@ private:
   const shown_key* find_shown(std::uint32_t key) const noexcept;
   void forget_shown(std::uint32_t key) noexcept;
   outcome ask(const protocol::send_request& what) noexcept;
+  bool want(const protocol::send_request& what, bool in_advance) noexcept;
   bool enter(const access& a, bool marked) noexcept;
   bool holds(const access& a, std::memory_order order) const noexcept;
   outcome forget(std::uint32_t key) noexcept;
@@ -164,7 +170,7 @@ private:
   grant_mark mark_;
   std::vector<access> accesses_; // the most recently used one is in front
   std::vector<shown_key> shown_; // the keys that the peer has been asked for
-  std::optional<grant_question> wanted_;
+  boost::container::static_vector<grant_question, 4> wanted_;
   std::optional<std::uint32_t> waits_for_; // the answer for this key
   std::uint64_t budget_ = 0;               ///< bytes that this call may still move
 };

@@ -410,7 +410,7 @@ void local_wire::transmit_rest()
   }
   direct_.let_go();
   if (direct_.wants() && !request_out_.pending)
-    show_key(); // otherwise send_record() calls it after the pending frame
+    show_keys(); // otherwise send_record() calls it after the pending frame
   time_the_answer();
 }
 
@@ -473,7 +473,7 @@ bool local_wire::send_record(ring::writer& to, departure& what, bool request)
   protocol::frame& f = what.frame;
   if (!what.pending)
   {
-    if (request && direct_.wants() && !show_key())
+    if (request && direct_.wants() && !show_keys())
       return false;
     if (request ? !requester_.next(f) : !responder_.next(f))
       return false;

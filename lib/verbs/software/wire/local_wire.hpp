@@ -160,7 +160,7 @@ private:
   std::uint32_t next_acknowledgement() noexcept;
   void open_page() noexcept;
   void publish_rights() noexcept;
-  bool show_key() noexcept;
+  bool show_keys() noexcept;
   void time_the_answer() noexcept;
   note_is take_note(std::span<const std::byte> body, bool request) noexcept;
   note_is take_answer(std::span<const std::byte> body) noexcept;
@@ -195,6 +195,7 @@ private:
   departure request_out_;
   departure response_out_;
   std::optional<std::uint32_t> declined_; // a key without a grant; the peer has not been told yet
+  bool grants_ended_ = false;             // the peer has asked for what it may not access
 
   std::atomic<std::uint32_t> acknowledged_seen_{0};
   std::uint32_t piggybacked_ack_seen_ = 0;

@@ -25,8 +25,8 @@ namespace {
 // Notes are records that are not frames. Their first byte is an opcode that IBA 9.2.1 leaves to
 // manufacturers.
 
-// The note in the request ring that asks for a grant. With `in_advance`, the request that it
-// describes has not been sent. Otherwise the question is about the last request that was begun.
+// The note in the request ring that asks for a grant. With `in_advance`, it describes a request
+// that has not been sent. Otherwise the question is about the last request that was begun.
 constexpr std::uint8_t note_question = 0xc0;
 
 struct question_note
@@ -54,6 +54,7 @@ constexpr std::int64_t answer_time = 50'000'000;
 
 void local_wire::open_page() noexcept
 {
+  grants_ended_ = false;
   page_ = {};
   page_.words = mine_->grants.data();
   page_.socket = link_->socket();
@@ -78,22 +79,22 @@ void local_wire::publish_rights() noexcept
   mine_->rights.store(rights, std::memory_order_release);
 }
 
-// Asks for a grant. Returns false if there is no room now. Unless the question describes a request
+// Asks for grants. Returns false if there is no room now. Unless the question describes a request
 // in advance, the last frame sent was the first one of a request with this key: the peer answers
 // only after a request that it permits.
-bool local_wire::show_key() noexcept
+bool local_wire::show_keys() noexcept
 {
-  question_note note;
-  std::byte* const at = room(requests_out_, sizeof note, false, true);
-  if (at == nullptr)
-    return false;
-  const auto question = direct_.take_wanted();
-  if (!question)
-    return true;
-  note.what = *question;
-  std::memcpy(at, &note, sizeof note);
-  requests_out_.end(sizeof note);
-  news_ = true;
+  while (direct_.wants())
+  {
+    question_note note;
+    std::byte* const at = room(requests_out_, sizeof note, false, true);
+    if (at == nullptr)
+      return false;
+    note.what = direct_.take_wanted();
+    std::memcpy(at, &note, sizeof note);
+    requests_out_.end(sizeof note);
+    news_ = true;
+  }
   return true;
 }
 
@@ -130,35 +131,33 @@ local_wire::note_is local_wire::take_answer(std::span<const std::byte> body) noe
   return note_is::taken;
 }
 
-// Answers a question, but only for a request that is permitted. A wrong key must end the queue pair
-// as on TCP, and a question must not reveal which keys exist.
+// Answers a question, but grants access only for a request that is permitted. A question must not
+// reveal which keys exist: after one for a request that is not permitted, there are no more grants.
+// The request itself, in frames, ends the queue pair as on TCP.
 local_wire::note_is local_wire::answer(const grant_question& what) noexcept
 {
+  if (declined_) // the answer to the question before has found no room
+    return note_is::early;
   if (what.in_advance != 0)
   {
     protocol::header h;
     h.op = what.reads != 0 ? protocol::opcode::read_request : protocol::opcode::write_first;
-    h.psn = what.psn;
     h.address = what.address;
     h.key = what.key;
     h.length = what.length;
-    const protocol::verdict permitted = responder_.preview(h);
-    if (permitted != protocol::verdict::accept)
-      return permitted == protocol::verdict::malformed ? note_is::none : note_is::taken;
+    grants_ended_ = grants_ended_ || !responder_.would_permit(h);
   }
   else if (what.key != responder_.accepted_key())
   {
     return note_is::taken;
   }
-  switch (grant(what.key))
+  switch (grants_ended_ ? grant_is::none : grant(what.key))
   {
   case grant_is::sent:
     break;
   case grant_is::early:
     return note_is::early;
   case grant_is::none:
-    if (declined_) // the answer to the question before has found no room
-      return note_is::early;
     declined_ = what.key;
     decline();
   }
