@@ -209,7 +209,7 @@ TEST_CASE("calls that end at random points end once, and their memory is not cha
 {
   const auto transports =
     GENERATE(rdma::stream_transports::rdma_or_tcp, rdma::stream_transports::tcp);
-  const std::size_t total = exhaustive() ? 1'000'000 : emulated() ? 100 : 1000;
+  const std::size_t total = exhaustive() ? 5'000'000 : emulated() ? 100 : 1000;
   const std::uint32_t seed = std::random_device()();
   CAPTURE(seed);
   host far(transports);

@@ -144,6 +144,15 @@ public:
     return to;
   }
 
+  [[nodiscard]] group deadlines() const
+  {
+    group to{"deadlines",
+      "time after the deadline of calls that expose 64 KiB and are not answered", measure::latency,
+      group::axis::none, {}, {}};
+    each_transport(to, expired_calls(0));
+    return to;
+  }
+
   [[nodiscard]] group pulls() const
   {
     group to{"pulls", "calls whose handler pulls 1 MiB, and reads", measure::bandwidth,
@@ -423,6 +432,15 @@ test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode)
   return what;
 }
 
+test_case expired_calls(std::size_t transport)
+{
+  test_case what = empty_calls(transport, adaptive);
+  what.operation = operation::expire;
+  what.size = 64 * 1024;
+  what.depth = 16;
+  return what;
+}
+
 test_case large_pull(std::size_t transport, contender who, std::uint32_t pulls)
 {
   return {.contender = who,
@@ -520,10 +538,10 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
-    make.operations(), make.objects(), make.ring(), make.calls(), make.many_calls(), make.pulls(),
-    make.latency_by_size(), make.bandwidth_by_size(), make.large_blocks(), make.first_writes(),
-    make.small_blocks(), make.scattered_reads(), planner::beside_perftest(measure::latency),
-    planner::beside_perftest(measure::bandwidth)};
+    make.operations(), make.objects(), make.ring(), make.calls(), make.many_calls(),
+    make.deadlines(), make.pulls(), make.latency_by_size(), make.bandwidth_by_size(),
+    make.large_blocks(), make.first_writes(), make.small_blocks(), make.scattered_reads(),
+    planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,
       [&how](const test_case& what)

@@ -15,8 +15,12 @@
 #include <boost_rdma/rpc/client.hpp>
 #include <boost_rdma/rpc/server.hpp>
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -36,6 +40,7 @@ namespace rpc = rdma::rpc;
 using empty = rpc::method<"empty/1", rpc::nothing, rpc::nothing>;
 using pull = rpc::method<"pull/1", rpc::nothing, rpc::nothing>;
 using pull_many = rpc::method<"pull_many/1", std::uint32_t, rpc::nothing>;
+using wait = rpc::method<"wait/1", rpc::nothing, rpc::nothing>;
 using finish = rpc::method<"finish/1", rpc::nothing, rpc::nothing>;
 
 rdma::queue_pair_options queue_pair_of(asio::io_context& io, const test_case& what)
@@ -117,6 +122,13 @@ public:
         std::make_shared<many_pulls>(call.exposed(0), room_, size, count, std::move(answer))
           ->start(in_flight);
       });
+    server_.handle<wait>(
+      [this](rpc::nothing) -> asio::awaitable<rpc::nothing>
+      {
+        asio::steady_timer never(io_, clock::time_point::max());
+        co_await never.async_wait(asio::use_awaitable); // until the call is cancelled
+        co_return rpc::nothing();
+      });
     server_.handle<finish>(
       [this](rpc::nothing)
       {
@@ -187,7 +199,37 @@ public:
     connect();
     io_.restart();
     const clock::time_point begin = clock::now();
-    clock::time_point last = begin;
+    if (what_.operation == operation::expire)
+      let_expire(count, latencies);
+    else
+      make_calls(count, latencies);
+    const seconds elapsed = clock::now() - begin;
+    client_.async_call<finish>({}, [](rdma::error_code ec, rpc::nothing) { check(ec); });
+    io_.restart();
+    io_.run();
+    return elapsed;
+  }
+
+  void serve(std::uint64_t, const std::function<void()>&) override {} // the server's
+
+  [[nodiscard]] std::string wire() const override
+  {
+    return rdma::name_of(client_.transport().wire);
+  }
+
+  [[nodiscard]] std::uint64_t unit() const override { return what_.batch; }
+
+private:
+  static rpc::client_options options(asio::io_context& io, const test_case& what)
+  {
+    rpc::client_options made;
+    made.queue_pair = queue_pair_of(io, what);
+    return made;
+  }
+
+  void make_calls(std::uint64_t count, histogram* latencies)
+  {
+    clock::time_point last = clock::now();
     const std::uint32_t pulls = what_.batch; // of a call
     const pipeline calls(pulls == 1 ? what_.depth : 1, count / pulls,
       [&](std::uint64_t index, auto done)
@@ -214,28 +256,26 @@ public:
           client_.async_call<empty>({}, ended);
       });
     io_.run();
-    const seconds elapsed = clock::now() - begin;
-    client_.async_call<finish>({}, [](rdma::error_code ec, rpc::nothing) { check(ec); });
-    io_.restart();
+  }
+
+  void let_expire(std::uint64_t count, histogram* latencies)
+  {
+    constexpr std::chrono::milliseconds limit(1);
+    const pipeline calls(what_.depth, count,
+      [&](std::uint64_t, auto done)
+      {
+        client_.async_call<wait>({}, {.timeout = limit, .exposed = rpc::expose(memory_)},
+          [latencies, done, deadline = clock::now() + limit](rdma::error_code ec, rpc::nothing)
+          {
+            if (ec != asio::error::timed_out)
+              check(ec);
+            if (latencies != nullptr)
+              latencies->record(static_cast<std::uint64_t>(
+                std::chrono::nanoseconds(clock::now() - deadline).count()));
+            done({}, 0);
+          });
+      });
     io_.run();
-    return elapsed;
-  }
-
-  void serve(std::uint64_t, const std::function<void()>&) override {} // the server's
-
-  [[nodiscard]] std::string wire() const override
-  {
-    return rdma::name_of(client_.transport().wire);
-  }
-
-  [[nodiscard]] std::uint64_t unit() const override { return what_.batch; }
-
-private:
-  static rpc::client_options options(asio::io_context& io, const test_case& what)
-  {
-    rpc::client_options made;
-    made.queue_pair = queue_pair_of(io, what);
-    return made;
   }
 
   // The server accepts while it serves.

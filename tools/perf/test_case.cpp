@@ -79,6 +79,8 @@ const char* name_of(operation value)
     return "push";
   case operation::call:
     return "call";
+  case operation::expire:
+    return "deadline";
   }
   return "";
 }

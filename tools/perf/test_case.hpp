@@ -46,11 +46,12 @@ enum class operation : std::uint8_t
   write,
   read,
   fetch_add,
-  load,  // of a remote_versioned
-  store, // of a remote_versioned
-  find,  // of a remote_map
-  push,  // to a remote_ring
-  call,  // a request and its answer
+  load,   // of a remote_versioned
+  store,  // of a remote_versioned
+  find,   // of a remote_map
+  push,   // to a remote_ring
+  call,   // a request and its answer
+  expire, // of a call that is not answered: the time after its deadline
 };
 
 enum class token : std::uint8_t
