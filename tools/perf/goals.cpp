@@ -39,6 +39,7 @@ constexpr double call_latency_share = 1.25; // of a message there and back
 constexpr double calls_per_second = 1e6;
 constexpr double pull_share_of_read = 0.95;
 constexpr double stream_share_of_tcp = 1 / 1.3; // 1.3 times the time
+constexpr double many_clients_share = 2;
 constexpr double many_streams_share = 1.2;
 constexpr double added_ns_max = 60;
 constexpr double perftest_latency_share = 1.10;
@@ -288,6 +289,9 @@ void call_goals(judge& of)
           + " of 1 MiB >= 0.95 of reads",
         of.all().find("pulls", large_pull(i, contender::rpc, pulls)),
         of.all().find("pulls", large_pull(i, contender::library)), pull_share_of_read);
+    of.compare(name + ": calls of 256 clients >= 2 times those over Asio TCP",
+      of.all().find("many_clients", many_clients(i)),
+      of.all().find("many_clients", many_sockets(contender::tcp)), many_clients_share);
     if (name == "local")
       of.at_least(name + ": empty calls, 64 in flight >= 1 million/s",
         judge::best({of.all().find("many_calls", many_empty_calls(i, adaptive)),

@@ -144,6 +144,16 @@ public:
     return to;
   }
 
+  [[nodiscard]] group many_clients() const
+  {
+    group to{"many_clients",
+      size_text(small) + " there and back, " + std::to_string(streams_at_once) + " clients at once",
+      measure::bandwidth, group::axis::none, {}, {}};
+    each_transport(to, perf::many_clients(0));
+    to.cases.push_back(many_sockets(contender::tcp));
+    return to;
+  }
+
   [[nodiscard]] group deadlines() const
   {
     group to{"deadlines",
@@ -432,6 +442,14 @@ test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode)
   return what;
 }
 
+test_case many_clients(std::size_t transport)
+{
+  test_case what = many_empty_calls(transport, adaptive);
+  what.depth = 1;
+  what.queue_pairs = streams_at_once;
+  return what;
+}
+
 test_case expired_calls(std::size_t transport)
 {
   test_case what = empty_calls(transport, adaptive);
@@ -539,9 +557,10 @@ std::vector<group> plan(const settings& how)
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
     make.operations(), make.objects(), make.ring(), make.calls(), make.many_calls(),
-    make.deadlines(), make.pulls(), make.latency_by_size(), make.bandwidth_by_size(),
-    make.large_blocks(), make.first_writes(), make.small_blocks(), make.scattered_reads(),
-    planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
+    make.many_clients(), make.deadlines(), make.pulls(), make.latency_by_size(),
+    make.bandwidth_by_size(), make.large_blocks(), make.first_writes(), make.small_blocks(),
+    make.scattered_reads(), planner::beside_perftest(measure::latency),
+    planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,
       [&how](const test_case& what)

@@ -49,6 +49,7 @@ test_case large_memory(std::uint32_t buffers);
 test_case empty_calls(std::size_t transport, rdma::completion_mode mode);
 test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode);
 /// Returns the case of this library's calls that pull, or that of its reads.
+test_case many_clients(std::size_t transport);
 test_case expired_calls(std::size_t transport);
 test_case large_pull(std::size_t transport, contender who, std::uint32_t pulls = 1);
 test_case large_stream(std::size_t transport);

@@ -23,7 +23,9 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -40,6 +42,8 @@ namespace rpc = rdma::rpc;
 using empty = rpc::method<"empty/1", rpc::nothing, rpc::nothing>;
 using pull = rpc::method<"pull/1", rpc::nothing, rpc::nothing>;
 using pull_many = rpc::method<"pull_many/1", std::uint32_t, rpc::nothing>;
+using line = std::array<char, 64>; // as large as a message of many_sockets()
+using echo = rpc::method<"echo/1", line, line>;
 using wait = rpc::method<"wait/1", rpc::nothing, rpc::nothing>;
 using finish = rpc::method<"finish/1", rpc::nothing, rpc::nothing>;
 
@@ -104,6 +108,7 @@ public:
   {
     std::ranges::fill(room_.bytes(), std::byte{1}); // faults in every page
     server_.handle<empty>([](rpc::nothing) { return rpc::nothing(); });
+    server_.handle<echo>([](const line& what) { return what; });
     server_.handle<pull>(
       [this, size = what.size](
         rpc::nothing, const rpc::call_info& call, rpc::responder<pull> answer)
@@ -176,17 +181,21 @@ class rpc_client final : public side
 public:
   rpc_client(const test_case& what, bench::control_channel& control)
     : what_(what)
-    , client_(io_, context_of(what.transport), options(io_, what))
     , pool_(context_of(what.transport), {.peers_only_read = true})
     , memory_(pool_.make_buffer(what.memory()))
     , port_(control.receive_text())
   {
     std::ranges::fill(memory_.bytes(), std::byte{1}); // faults in every page
+    rpc::client_options options;
+    options.queue_pair = queue_pair_of(io_, what);
+    for (std::uint32_t i = 0; i != what.queue_pairs; ++i)
+      clients_.emplace_back(io_, context_of(what.transport), options);
   }
 
   ~rpc_client() override
   {
-    client_.close();
+    for (rpc::client& each : clients_)
+      each.close();
     if (std::uncaught_exceptions() == 0) // else the handlers' frames are gone
     {
       io_.restart();
@@ -201,10 +210,12 @@ public:
     const clock::time_point begin = clock::now();
     if (what_.operation == operation::expire)
       let_expire(count, latencies);
+    else if (what_.queue_pairs != 1)
+      make_calls_of_all(count / what_.queue_pairs);
     else
       make_calls(count, latencies);
     const seconds elapsed = clock::now() - begin;
-    client_.async_call<finish>({}, [](rdma::error_code ec, rpc::nothing) { check(ec); });
+    first().async_call<finish>({}, [](rdma::error_code ec, rpc::nothing) { check(ec); });
     io_.restart();
     io_.run();
     return elapsed;
@@ -214,18 +225,16 @@ public:
 
   [[nodiscard]] std::string wire() const override
   {
-    return rdma::name_of(client_.transport().wire);
+    return rdma::name_of(clients_.front().transport().wire);
   }
 
-  [[nodiscard]] std::uint64_t unit() const override { return what_.batch; }
+  [[nodiscard]] std::uint64_t unit() const override
+  {
+    return std::uint64_t{what_.batch} * what_.queue_pairs;
+  }
 
 private:
-  static rpc::client_options options(asio::io_context& io, const test_case& what)
-  {
-    rpc::client_options made;
-    made.queue_pair = queue_pair_of(io, what);
-    return made;
-  }
+  [[nodiscard]] rpc::client& first() { return clients_.front(); }
 
   void make_calls(std::uint64_t count, histogram* latencies)
   {
@@ -246,15 +255,29 @@ private:
           done(ec, 0);
         };
         if (pulls != 1)
-          client_.async_call<pull_many>(pulls, {.exposed = rpc::expose(memory_)}, ended);
+          first().async_call<pull_many>(pulls, {.exposed = rpc::expose(memory_)}, ended);
         else if (what_.operation == operation::read)
-          client_.async_call<pull>({},
+          first().async_call<pull>({},
             {.exposed =
                 rpc::expose(memory_.slice(index * what_.size % memory_.size(), what_.size))},
             ended);
         else
-          client_.async_call<empty>({}, ended);
+          first().async_call<empty>({}, ended);
       });
+    io_.run();
+  }
+
+  // Each client has one call at a time.
+  void make_calls_of_all(std::uint64_t count)
+  {
+    const auto start = [](rpc::client& by)
+    {
+      return [&by](std::uint64_t, auto done)
+      { by.async_call<echo>({}, [done](rdma::error_code ec, const line&) { done(ec, 0); }); };
+    };
+    std::deque<pipeline<decltype(start(first()))>> all;
+    for (rpc::client& each : clients_)
+      all.emplace_back(1, count, start(each));
     io_.run();
   }
 
@@ -264,7 +287,7 @@ private:
     const pipeline calls(what_.depth, count,
       [&](std::uint64_t, auto done)
       {
-        client_.async_call<wait>({}, {.timeout = limit, .exposed = rpc::expose(memory_)},
+        first().async_call<wait>({}, {.timeout = limit, .exposed = rpc::expose(memory_)},
           [latencies, done, deadline = clock::now() + limit](rdma::error_code ec, rpc::nothing)
           {
             if (ec != asio::error::timed_out)
@@ -285,14 +308,15 @@ private:
       return;
     std::uint16_t port = 0;
     std::from_chars(port_.data(), port_.data() + port_.size(), port);
-    client_.async_connect({asio::ip::address_v4::loopback(), port}, check);
+    for (rpc::client& each : clients_)
+      each.async_connect({asio::ip::address_v4::loopback(), port}, check);
     io_.restart();
     io_.run();
   }
 
   test_case what_;
   asio::io_context io_{1};
-  rpc::client client_;
+  std::deque<rpc::client> clients_;
   rdma::memory_pool pool_;
   rdma::registered_buffer memory_;
   std::string port_;
