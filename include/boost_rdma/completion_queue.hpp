@@ -37,7 +37,8 @@ struct completion_queue_options
   std::chrono::microseconds spin_time{50};
 
   /// All modes except manual and external: polling time before other handlers of the io_context
-  /// run. While there are none it grows to four times this.
+  /// run. While there are none it grows to four times this. Handlers that the library itself posts
+  /// run sooner.
   std::chrono::microseconds spin_slice{8};
 
   /// Initial number of completions that the queue can hold. It grows with the queue pairs that use

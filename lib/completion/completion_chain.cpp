@@ -7,6 +7,8 @@
 
 #include "completion/completion_queue_impl.hpp"
 
+#include "completion/handler_turn.hpp"
+
 #include "resource/device_impl.hpp"
 #include "verbs/software/software.hpp"
 
@@ -125,6 +127,7 @@ bool completion_queue_impl::poll_in_turn()
   slice_ =
     begin - turn_end_ < alone_max ? std::min(2 * slice_, slices_max * spin_slice_) : spin_slice_;
   std::size_t handled = 0;
+  static_cast<void>(handler_turn::take_wanted());
   bool active = false; // since the last reading of the clock
   for (;;)
   {
@@ -147,6 +150,8 @@ bool completion_queue_impl::poll_in_turn()
     {
       handled += std::max<std::size_t>(polled.handlers, 1);
       active = true;
+      if (handler_turn::take_wanted())
+        handled = handlers_max;
       if (handled < handlers_max)
         continue;
     }

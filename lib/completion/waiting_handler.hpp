@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_COMPLETION_WAITING_HANDLER_HPP
 
 #include "boost_rdma/error.hpp"
+#include "completion/handler_turn.hpp"
 
 #include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_completion_handler.hpp>
@@ -44,6 +45,7 @@ public:
   {
     const auto target = io_executor();
     boost::asio::post(target, std::move(*this).call(ec, std::move(results)...));
+    handler_turn::want();
   }
 
   // Called on the I/O executor, outside initiating functions. May call the handler itself.

@@ -7,6 +7,7 @@
 
 #include "rpc/server_connection.hpp"
 
+#include "completion/handler_turn.hpp"
 #include "connect/log.hpp"
 
 #include <boost/asio/error.hpp>
@@ -104,6 +105,7 @@ public:
     made->held = size_of(made->content, memory_.get());
     by_.held_ += made->held;
     kept_ = made;
+    handler_turn::want(); // a coroutine that ends without a wait posts its answer
     return made;
   }
 
