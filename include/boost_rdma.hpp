@@ -8,9 +8,10 @@
 #ifndef BOOST_RDMA_HPP
 #define BOOST_RDMA_HPP
 
-// Includes all public headers, with two exceptions: <boost_rdma/upgrade.hpp> needs Boost.Beast and
-// its compile time, and <boost_rdma/native.hpp> needs rdma-core's headers. Inside this repository
-// each file includes what it uses.
+// Includes all public headers, with three exceptions: <boost_rdma/upgrade.hpp> needs Boost.Beast
+// and its compile time, <boost_rdma/native.hpp> needs rdma-core's headers, and
+// <boost_rdma/rpc/json.hpp> needs Boost.JSON. Inside this repository each file includes what it
+// uses.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/acceptor_options.hpp>

@@ -151,6 +151,15 @@ error_code client_impl::take_hello(const message& m, std::span<const std::byte> 
   return {};
 }
 
+std::vector<offered_method> client_impl::methods() const
+{
+  std::vector<offered_method> result;
+  const lock_type lock(mutex_);
+  for (const auto& [name, each] : methods_)
+    result.push_back({name, each.request, each.reply});
+  return result;
+}
+
 // --- calls ---
 
 error_code client_impl::add(call& what)

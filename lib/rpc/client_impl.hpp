@@ -44,6 +44,7 @@ public:
   [[nodiscard]] bool is_open() const override;
   [[nodiscard]] bool can_call() override;
   [[nodiscard]] transport_choice transport() const override { return stream_->transport(); }
+  [[nodiscard]] std::vector<offered_method> methods() const override;
 
   void on_alarm();
 

@@ -18,13 +18,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 // The bytes of the RPC protocol (doc/rpc_protocol.md).
 
 namespace rdma::detail::rpc {
 
+using rdma::rpc::offered_method;
 using rdma::rpc::detail::method_description;
 
 enum class message_type : std::uint8_t
@@ -145,12 +145,6 @@ error_code failure_of(const message& m) noexcept;
 // The content of a server's hello.
 void append_method(std::vector<std::byte>& to, const method_description& what);
 
-struct offered_method
-{
-  std::string name;
-  std::uint64_t request = 0;
-  std::uint64_t reply = 0;
-};
 std::optional<std::vector<offered_method>> decode_methods(std::span<const std::byte> from);
 
 } // namespace rdma::detail::rpc

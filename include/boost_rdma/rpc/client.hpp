@@ -22,9 +22,12 @@
 #include <boost/asio/async_result.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace rdma::rpc {
 
@@ -227,6 +230,47 @@ public:
     return async_call<Method>(request, call_options(), std::forward<CompletionToken>(token));
   }
 
+  /// Calls a method whose types the program does not have, for example for a gateway.
+  /**
+   * @param what A method with its types, as methods() returns it. Not a streaming_method: the call
+   * would fail, or end the connection.
+   * @param request The bytes of the request, as its codec encodes them. Are copied in the
+   * initiating call.
+   * @param options The time limit, and the memory that the server may access.
+   * @param token A completion token for the signature below. The result is the bytes of the reply.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::vector<std::byte>) @endcode
+   *
+   * @par Errors
+   * @li those of async_call().
+   *
+   * @par Per-operation cancellation
+   * As of async_call().
+   */
+  template <boost::asio::completion_token_for<void(error_code, std::vector<std::byte>)>
+              CompletionToken = boost::asio::default_completion_token_t<executor_type>>
+  auto async_call_bytes(const offered_method& what, std::span<const std::byte> request,
+    const call_options& options,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    using bytes = std::span<const std::byte>;
+    return boost::asio::async_initiate<CompletionToken, void(error_code, std::vector<std::byte>)>(
+      rdma::detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler, const offered_method& of,
+          bytes content, const call_options& how)
+        {
+          const detail::method_description description{of.name, of.request, of.reply};
+          rdma::detail::rpc::start_call<std::vector<std::byte>>(executor, core,
+            std::forward<decltype(handler)>(handler),
+            {&content,
+              [](const void* value, output& to) { to.append(*static_cast<const bytes*>(value)); },
+              &description},
+            how);
+        }),
+      token, what, request, options);
+  }
+
   /// Calls a streaming_method, and returns its items.
   /**
    * The call ends with its reply, its time limit, an error, or when the client_flow is destroyed.
@@ -255,6 +299,10 @@ public:
   /// Returns the transport of the connection, and the reason for it.
   /** Precondition: connected and not moved from. */
   [[nodiscard]] transport_choice transport() const { return this->core_->transport(); }
+
+  /// Returns the methods of the server in the order of their names; none before it is connected.
+  /** Precondition: not moved from. */
+  [[nodiscard]] std::vector<offered_method> methods() const { return this->core_->methods(); }
 };
 
 /// A client for any executor.

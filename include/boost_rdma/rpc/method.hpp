@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace rdma::rpc {
@@ -78,6 +79,15 @@ struct streaming_method : method<Name, Request, Reply>
   using to_server_type = ToServer;
   /// The type of the server's items.
   using to_client_type = ToClient;
+};
+
+/// A method that a server offers, with the types of its request and reply as numbers.
+/** A streaming_method has numbers that are made of four types (doc/rpc_protocol.md). */
+struct offered_method
+{
+  std::string name;          ///< name; chosen by the server, at most 255 characters of any kind
+  std::uint64_t request = 0; ///< codec::type of the request
+  std::uint64_t reply = 0;   ///< codec::type of the reply
 };
 
 /// @cond

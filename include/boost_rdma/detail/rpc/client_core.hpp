@@ -27,6 +27,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace rdma::detail::rpc {
 
@@ -80,6 +81,7 @@ public:
   // Returns false if a call would fail because of the connection, as far as this side can tell.
   [[nodiscard]] virtual bool can_call() = 0;
   [[nodiscard]] virtual transport_choice transport() const = 0;
+  [[nodiscard]] virtual std::vector<rdma::rpc::offered_method> methods() const = 0;
 };
 
 // The handler of a cancellation slot.
