@@ -30,6 +30,11 @@ endif()
 if(BOOST_RDMA_BUILD_EXAMPLES OR BOOST_RDMA_BUILD_TOOLS)
   find_package(CLI11 REQUIRED)
 endif()
+if(BOOST_RDMA_BUILD_EXAMPLES)
+  # For one example each, which is otherwise not built. The first one keeps the Boost that was found above.
+  find_package(Boost ${Boost_VERSION} EXACT QUIET OPTIONAL_COMPONENTS serialization)
+  find_package(Protobuf QUIET)
+endif()
 if(BOOST_RDMA_BUILD_EXAMPLES OR BOOST_RDMA_BUILD_TESTS)
   find_package(OpenSSL) # for some examples and tests only, which are otherwise not built
 endif()

@@ -25,6 +25,12 @@ setup_boost_installed() {
   return 1
 }
 
+# Prints the package of Boost.Serialization of the installed Boost.
+setup_boost_serialization() {
+  dpkg-query -W -f='${db:Status-Status} ${Package}\n' 'libboost1.*-dev' 2>/dev/null |
+    sed -n 's/^installed libboost\(1\.[0-9]*\)-dev$/libboost-serialization\1-dev/p' | sort -V | tail -n 1
+}
+
 # Runs apt-get as root, and prints its output only if it fails.
 setup_apt_get() {
   local -a as_root=()
