@@ -77,6 +77,7 @@
 #include <boost_rdma/rpc/server.hpp>
 #include <boost_rdma/rpc/server_statistics.hpp>
 #include <boost_rdma/rpc/trace_context.hpp>
+#include <boost_rdma/rpc/tracer.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
 #include <boost_rdma/statistics.hpp>

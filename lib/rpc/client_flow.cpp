@@ -63,15 +63,19 @@ public:
     items = std::move(of);
   }
 
-  void store(const error_code& ec, std::span<const std::byte> reply) noexcept override
-  try
+  error_code take_result(const error_code& ec, std::span<const std::byte> reply) noexcept override
   {
-    of_->reply_.assign(reply.begin(), reply.end());
-    of_->fsm_.close(ec);
-  }
-  catch (const std::bad_alloc&)
-  {
-    of_->fsm_.close(asio::error::no_memory);
+    error_code outcome = ec;
+    try
+    {
+      of_->reply_.assign(reply.begin(), reply.end());
+    }
+    catch (const std::bad_alloc&)
+    {
+      outcome = asio::error::no_memory;
+    }
+    of_->fsm_.close(outcome);
+    return outcome;
   }
 
   void finish(bool) override

@@ -14,7 +14,6 @@
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -62,6 +61,7 @@ client_impl::client_impl(const io_executor& executor, const io_executor& inner,
   , connect_timeout_(options.queue_pair.connect_timeout)
   , unsent_max_(options.bytes)
   , flow_bytes_(options.flow_bytes)
+  , tracer_(options.tracer)
   , alarm_(connection_service::of(inner))
   , calls_(options)
 {
@@ -176,7 +176,7 @@ void client_impl::withdraw(call& what) noexcept
   calls_.remove(what);
 }
 
-error_code client_impl::find(const request& r, std::uint16_t& index) const
+error_code client_impl::find(const request& r, method_map::const_pointer& found) const
 {
   if (end_)
     return end_;
@@ -184,13 +184,25 @@ error_code client_impl::find(const request& r, std::uint16_t& index) const
     return error::not_connected;
   if (leaving_)
     return error::peer_closed;
-  const auto found = methods_.find(r.method->name);
-  if (found == methods_.end())
+  const auto named = methods_.find(r.method->name);
+  if (named == methods_.end())
     return error::no_such_method;
-  if (found->second.request != r.method->request || found->second.reply != r.method->reply)
+  if (named->second.request != r.method->request || named->second.reply != r.method->reply)
     return error::method_mismatch;
-  index = found->second.index;
+  found = &*named;
   return {};
+}
+
+// Returns the trace that the server gets.
+const rdma::rpc::trace_context& client_impl::start_span(
+  call& what, std::string_view name, const rdma::rpc::trace_context& parent) const
+{
+  if (!tracer_)
+    return parent;
+  what.span = std::make_unique<call_span>(call_span{tracer_.get(),
+    {rdma::rpc::call_side::client, name, parent, {}, std::chrono::steady_clock::now()}});
+  rdma::rpc::traced_call& started = what.span->what;
+  return started.context = tracer_->start(started);
 }
 
 void client_impl::encode(call& what, const request& r, std::uint16_t index,
@@ -232,101 +244,13 @@ void client_impl::encode(call& what, const request& r, std::uint16_t index,
   }
 }
 
-// --- exposed memory ---
-
-// The handler of a bind. Not one that is called at once: a write of the stream may poll while this
-// thread has the mutex.
-struct client_impl::bound
-{
-  void operator()(const error_code& ec, const remote_buffer&) { self->on_bound(*what, ec); }
-  std::shared_ptr<client_impl> self;
-  std::shared_ptr<exposed_memory> what;
-};
-
-// The call's messages are posted behind the binds, so the server has the keys when they are valid.
-void client_impl::bind(const std::shared_ptr<exposed_memory>& what, queue_pair_core* by)
-{
-  for (const exposed_memory::range& each : what->ranges())
-    if (each.window)
-    {
-      start_operation<window_result>{by}(by->io_executor(), bound{self(), what},
-        rdma::detail::request{.kind = request_kind::bind_window, .window_rights = each.rights},
-        each.memory, each.window);
-      ++what->binds; // its handler waits for the mutex
-    }
-}
-
-void client_impl::on_bound(exposed_memory& what, const error_code& ec)
-{
-  if (forked())
-    return;
-  call* ended = nullptr;
-  {
-    const lock_type lock(mutex_);
-    if (--what.binds == 0)
-      ended = std::exchange(what.ended, nullptr);
-  }
-  if (ec) // the server has a key that opens nothing
-    end(ec);
-  if (ended != nullptr)
-  {
-    what.close();
-    ended->finish(false);
-  }
-}
-
-// Calls the handler when the server can access nothing of the call.
-void client_impl::conclude(call& what, bool here)
-{
-  if (const auto exposed = std::exchange(what.exposed, nullptr))
-  {
-    const lock_type lock(mutex_);
-    if (exposed->binds != 0)
-    {
-      exposed->ended = &what; // the handlers of the binds own it
-      return;
-    }
-    exposed->close();
-  }
-  what.finish(here);
-}
-
-// Pulls and pushes are done while the mutex is held, so that no call ends meanwhile.
-error_code client_impl::take_transfer(const message& m, std::span<const std::byte> content)
-{
-  const lock_type lock(mutex_);
-  // The server may have the parts that are being sent, and ask for as many again.
-  if (++parts_ > 2 * exposed_part::most)
-    return error::malformed_message;
-  const bool pulls = m.type == message_type::pull;
-  exposed_part part = decode_part(content.first<exposed_part::encoded_size>());
-  const auto pushed = content.subspan(exposed_part::encoded_size);
-  message answer;
-  answer.type = message_type::part;
-  answer.number = m.detail;
-  std::span<const std::byte> memory;
-  call* const found = calls_.with_server(m.number);
-  if (found != nullptr && found->exposed && part.size <= exposed_part::size_max
-    && (pulls || part.size == pushed.size()))
-    memory =
-      found->exposed->find(m.selector, part, pulls ? access::remote_read : access::remote_write);
-  answer.selector = memory.empty() ? 1 : 0;
-  const std::size_t at = begin_message(messages(lock), answer);
-  if (pulls)
-    messages(lock).insert(messages(lock).end(), memory.begin(), memory.end());
-  else if (!memory.empty())
-    std::memcpy(const_cast<std::byte*>(memory.data()), pushed.data(), memory.size());
-  end_message(messages(lock), at);
-  return {};
-}
-
 // --- calls that are sent ---
 
 void client_impl::submit(call& what, const request& r, const rdma::rpc::call_options& options)
 {
   lock_type lock(mutex_);
-  std::uint16_t index = 0;
-  error_code ec = find(r, index);
+  method_map::const_pointer found = nullptr;
+  error_code ec = find(r, found);
   if (!ec)
     ec = exposed_memory::check(options.exposed.all());
   if (ec)
@@ -346,7 +270,7 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   }
   // Encoded behind the messages that leave next; taken back if it must wait for room.
   std::vector<std::byte>& to = messages(lock);
-  encode(what, r, index, options.trace, to);
+  encode(what, r, found->second.index, start_span(what, found->first, options.trace), to);
   const auto first = to.end() - static_cast<std::ptrdiff_t>(what.size);
   if (what.size - what.head - message::header_size > message::size_max)
   {

@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace rdma::detail::rpc {
 
@@ -76,7 +77,16 @@ private:
   void on_connected(const error_code& ec);
   void give_up();
   void end_connecting(const error_code& ec);
-  [[nodiscard]] error_code find(const request& r, std::uint16_t& index) const;
+  struct method
+  {
+    std::uint16_t index;
+    std::uint64_t request;
+    std::uint64_t reply;
+  };
+  using method_map = std::map<std::string, method, std::less<>>;
+  [[nodiscard]] error_code find(const request& r, method_map::const_pointer& found) const;
+  const rdma::rpc::trace_context& start_span(
+    call& what, std::string_view name, const rdma::rpc::trace_context& parent) const;
   void encode(call& what, const request& r, std::uint16_t index,
     const rdma::rpc::trace_context& trace, std::vector<std::byte>& to);
   void send_waiting(const lock_type& lock);
@@ -89,15 +99,10 @@ private:
   const std::chrono::milliseconds connect_timeout_;
   const std::size_t unsent_max_;
   const std::uint32_t flow_bytes_;
+  const std::shared_ptr<rdma::rpc::tracer> tracer_; // null: none
   alarm alarm_;
 
-  struct method
-  {
-    std::uint16_t index;
-    std::uint64_t request;
-    std::uint64_t reply;
-  };
-  std::map<std::string, method, std::less<>> methods_; // of the server
+  method_map methods_; // of the server
   call_table calls_;
   call_list answered_;    // their handlers are called next
   std::size_t parts_ = 0; // added to the messages since some have left

@@ -145,11 +145,12 @@ public:
       caller_->remove();
   }
 
-  void store(const error_code& ec, std::span<const std::byte> reply) noexcept override
+  error_code take_result(const error_code& ec, std::span<const std::byte> reply) noexcept override
   {
     result = ec;
     if (progress == progress_type::answered && caller_ != nullptr)
       caller_->store(ec, reply);
+    return ec;
   }
 
   void finish(bool here) override

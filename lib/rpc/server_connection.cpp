@@ -233,12 +233,12 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
     taken_at_ = clock::now();
   const auto deadline =
     m.detail != 0 ? taken_at_ + std::chrono::microseconds(m.detail) : clock::time_point::max();
-  call_arrival arrived{m.number, nullptr, taken_at_, {}};
+  call_arrival arrived{m.number, nullptr, taken_at_, {}, {}};
   if (trace_of_)
   {
     if (*trace_of_ != m.number)
       return error::malformed_message;
-    arrived.trace = trace_;
+    arrived.parent = trace_;
     trace_of_.reset();
   }
   std::shared_ptr<call_memory> exposed;
@@ -257,8 +257,8 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
     arrived.method = (*methods_)[m.selector].get();
     const auto refuse = [&](error why)
     {
-      arrived.method->counters.arrived();
-      arrived.method->counters.ended(call_outcome::refused);
+      arrived.begin();
+      arrived.ended(call_outcome::refused, why);
       send_failure(lock, refusal_message(m.number, why), exposed.get());
       return error_code();
     };
@@ -273,14 +273,14 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
       held_ += size_of(content, exposed.get());
       queue_.push_back({arrived, std::move(content), deadline, std::move(exposed)});
       content = {};
-      arrived.method->counters.arrived();
+      queue_.back().what.begin();
       return {};
     }
     // A client that uses a number twice confuses only itself.
     if (kept_.find(m.number) != kept_.end())
       return refuse(error::malformed_message);
   }
-  arrived.method->counters.arrived();
+  arrived.begin();
   start(arrived, content, deadline, std::move(exposed));
   return {};
 }
@@ -324,7 +324,7 @@ void server_connection::take_cancel(std::uint32_t number)
   {
     const auto found = kept->shared_from_this();
     kept_.erase(kept);
-    found->arrival.method->counters.ended(call_outcome::cancelled);
+    found->arrival.ended(call_outcome::cancelled, asio::error::operation_aborted);
     if (found->exposed)
       release(lock, *found->exposed);
     if (found->items)
@@ -338,7 +338,7 @@ void server_connection::take_cancel(std::uint32_t number)
     {
       if (each.what.number != number)
         return false;
-      each.what.method->counters.ended(call_outcome::cancelled);
+      each.what.ended(call_outcome::cancelled, asio::error::operation_aborted);
       held_ -= size_of(each.content, each.exposed.get());
       if (each.exposed)
         release(lock, *each.exposed);
@@ -351,7 +351,7 @@ void server_connection::reply(
   const lock_type& lock, const call_arrival& of, call_memory* exposed, const reply_source& what)
 {
   if (has_ended(lock))
-    return of.method->counters.ended(call_outcome::cancelled);
+    return of.ended(call_outcome::cancelled, asio::error::operation_aborted);
   message m;
   m.type = message_type::reply;
   m.number = of.number;
@@ -373,7 +373,7 @@ void server_connection::reply(
     return fail(lock, of, exposed, call_outcome::failed, error::message_too_large);
   }
   end_message(to, at);
-  of.method->counters.answered(clock::now() - of.time);
+  of.answered();
   end_memory(lock, exposed, at);
 }
 
@@ -381,8 +381,8 @@ void server_connection::fail(const lock_type& lock, const call_arrival& of, call
   call_outcome how, const error_code& ec)
 {
   if (has_ended(lock))
-    return of.method->counters.ended(call_outcome::cancelled);
-  of.method->counters.ended(how);
+    return of.ended(call_outcome::cancelled, asio::error::operation_aborted);
+  of.ended(how, ec);
   send_failure(lock, failure_message(of.number, ec), exposed);
 }
 
@@ -530,7 +530,7 @@ void server_connection::leave()
   flush(lock);
 }
 
-void server_connection::on_end(const error_code&)
+void server_connection::on_end(const error_code& ec)
 {
   std::vector<std::shared_ptr<kept_call>> running;
   std::deque<queued_call> queue;          // they own this object
@@ -543,11 +543,11 @@ void server_connection::on_end(const error_code&)
       if (running.back()->items)
         running.back()->items->abort(lock);
       kept_.erase(kept_.begin());
-      running.back()->arrival.method->counters.ended(call_outcome::cancelled);
+      running.back()->arrival.ended(call_outcome::cancelled, ec);
     }
     for (const queued_call& each : queue_)
     {
-      each.what.method->counters.ended(call_outcome::cancelled);
+      each.what.ended(call_outcome::cancelled, ec);
       held_ -= size_of(each.content, each.exposed.get());
     }
     queue.swap(queue_);

@@ -31,12 +31,14 @@ namespace rdma::detail::rpc {
 // A method that a server offers.
 struct served_method
 {
-  explicit served_method(std::unique_ptr<method_handler> by)
+  served_method(std::unique_ptr<method_handler> by, std::shared_ptr<rdma::rpc::tracer> calls)
     : handler(std::move(by))
+    , tracer(std::move(calls))
   {
   }
 
   const std::unique_ptr<method_handler> handler;
+  const std::shared_ptr<rdma::rpc::tracer> tracer; // null: none
   method_counters counters;
 };
 
@@ -46,10 +48,36 @@ using method_table = std::vector<std::unique_ptr<served_method>>;
 // A call, as far as its answer needs it.
 struct call_arrival
 {
+  using clock = std::chrono::steady_clock;
+
   std::uint32_t number = 0;
   served_method* method = nullptr;
-  std::chrono::steady_clock::time_point time;
-  rdma::rpc::trace_context trace;
+  clock::time_point time;
+  rdma::rpc::trace_context parent; // that the client has sent
+  rdma::rpc::trace_context trace;  // of the handler
+
+  // The call is counted, and begins for the tracer. One of the other functions follows.
+  void begin() noexcept
+  {
+    method->counters.arrived();
+    trace = method->tracer ? method->tracer->start(traced()) : parent;
+  }
+  void ended(call_outcome how, const error_code& ec) const noexcept
+  {
+    method->counters.ended(how);
+    if (method->tracer)
+      method->tracer->end(traced(), ec);
+  }
+  void answered() const noexcept
+  {
+    method->counters.answered(clock::now() - time);
+    if (method->tracer)
+      method->tracer->end(traced(), {});
+  }
+  [[nodiscard]] rdma::rpc::traced_call traced() const noexcept
+  {
+    return {rdma::rpc::call_side::server, method->handler->description.name, parent, trace, time};
+  }
 };
 
 class server_connection;

@@ -42,7 +42,7 @@ public:
 
   void add(std::unique_ptr<method_handler> method) override
   {
-    methods_->push_back(std::make_unique<served_method>(std::move(method)));
+    methods_->push_back(std::make_unique<served_method>(std::move(method), options_.tracer));
   }
 
   void start() override

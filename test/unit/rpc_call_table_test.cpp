@@ -38,11 +38,12 @@ struct test_call final : rdma::detail::rpc::call
     deadline = until;
   }
 
-  void store(const error_code& ec, std::span<const std::byte> reply) noexcept override
+  error_code take_result(const error_code& ec, std::span<const std::byte> reply) noexcept override
   {
     result = ec;
     reply_size = reply.size();
     ++stored;
+    return ec;
   }
   void finish(bool here) override
   {

@@ -11,12 +11,14 @@
 #include <boost_rdma/queue_pair_options.hpp>
 #include <boost_rdma/rpc/exposure.hpp>
 #include <boost_rdma/rpc/trace_context.hpp>
+#include <boost_rdma/rpc/tracer.hpp>
 #include <boost_rdma/stream_acceptor_options.hpp>
 #include <boost_rdma/stream_options.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace rdma::rpc {
 
@@ -41,6 +43,9 @@ struct client_options
   /// 1 KiB to 1 GiB. Each item counts 16 more.
   /** The server does not send more. An item has at most half of it. */
   std::uint32_t flow_bytes = 256 * 1024;
+
+  /// Sees the calls; null: nothing does.
+  std::shared_ptr<rdma::rpc::tracer> tracer;
 
   /// Options of the stream that carries the calls.
   stream_options stream;
@@ -126,6 +131,9 @@ struct server_options
   /// 1 KiB to 1 GiB. Each item counts 16 more.
   /** The client must not send more. An item has at most half of it. */
   std::uint32_t flow_bytes = 256 * 1024;
+
+  /// Sees the calls of all clients; null: nothing does.
+  std::shared_ptr<rdma::rpc::tracer> tracer;
 
   /// Options of the acceptor, of streams and of queue pairs.
   stream_acceptor_options acceptor;

@@ -12,10 +12,12 @@
 #include <boost_rdma/detail/stream_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/rpc/codec.hpp>
+#include <boost_rdma/rpc/tracer.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/intrusive/list_hook.hpp>
@@ -37,6 +39,13 @@ namespace rdma::detail::rpc {
 class exposed_memory; // of a client
 class flow;
 
+// A call that a tracer sees.
+struct call_span
+{
+  rdma::rpc::tracer* by; // the client keeps it
+  rdma::rpc::traced_call what;
+};
+
 // Orders the calls that have a deadline.
 using deadline_hook = boost::intrusive::set_base_hook<>;
 
@@ -48,8 +57,13 @@ class call
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // Stores the result of the call.
-  virtual void store(const error_code& ec, std::span<const std::byte> reply) noexcept = 0;
+  // Stores the result of the call, while the client exists.
+  void store(const error_code& ec, std::span<const std::byte> reply) noexcept
+  {
+    const error_code outcome = take_result(ec, reply);
+    if (span)
+      end_span(outcome);
+  }
 
   // Calls the handler with the result, and destroys this object. `here`: this thread runs the
   // client's executor, outside of initiating functions, so that the handler may be called at once.
@@ -79,10 +93,26 @@ public:
   std::size_t head = 0;        // of those in front of the call's own
   std::vector<std::byte> kept; // the messages, while the call waits for room
   std::shared_ptr<exposed_memory> exposed;
-  std::shared_ptr<flow> items; // null: of a method without items
+  std::shared_ptr<flow> items;     // null: of a method without items
+  std::unique_ptr<call_span> span; // null: no tracer
 
 protected:
-  ~call() = default; // finish() destroys
+  ~call() // finish() destroys
+  {
+    if (span) // an exception: the call was not made
+      end_span(asio::error::operation_aborted);
+  }
+
+private:
+  // Returns the error that the caller gets.
+  virtual error_code take_result(
+    const error_code& ec, std::span<const std::byte> reply) noexcept = 0;
+
+  void end_span(const error_code& outcome) noexcept
+  {
+    span->by->end(span->what, outcome);
+    span.reset();
+  }
 };
 
 // Decodes the reply and calls the handler.
@@ -104,26 +134,6 @@ public:
       std::allocator_traits<allocator_type>::deallocate(allocator, room, 1);
       throw;
     }
-  }
-
-  // A codec's exception means that the bytes are no value.
-  void store(const error_code& ec, std::span<const std::byte> reply) noexcept override
-  {
-    ec_ = ec;
-    if (ec)
-      return;
-    try
-    {
-      if (auto decoded = rdma::rpc::detail::codec_of<Result>::decode(reply))
-      {
-        result_ = std::move(*decoded);
-        return;
-      }
-    }
-    catch (...)
-    {
-    }
-    ec_ = error::malformed_message;
   }
 
   // Everything of the handler, also its allocator, is used on the I/O executor.
@@ -165,6 +175,26 @@ private:
   {
     void operator()(pending_call* call) const noexcept { call->remove(); }
   };
+
+  // A codec's exception means that the bytes are no value.
+  error_code take_result(const error_code& ec, std::span<const std::byte> reply) noexcept override
+  {
+    ec_ = ec;
+    if (ec)
+      return ec_;
+    try
+    {
+      if (auto decoded = rdma::rpc::detail::codec_of<Result>::decode(reply))
+      {
+        result_ = std::move(*decoded);
+        return ec_;
+      }
+    }
+    catch (...)
+    {
+    }
+    return ec_ = error::malformed_message;
+  }
 
   template <class H>
   pending_call(const Executor& executor, H&& handler)
