@@ -24,8 +24,12 @@ class alarm
 {
 public:
   explicit alarm(connection_service& by)
-    : io_(&by.io())
-    , inbox_(by.service_inbox())
+    : alarm(by.io(), by.service_inbox())
+  {
+  }
+  alarm(boost::asio::io_context& io, std::shared_ptr<inbox> of)
+    : io_(&io)
+    , inbox_(std::move(of))
   {
   }
   alarm(const alarm& of)

@@ -51,18 +51,20 @@ std::shared_ptr<client_core> client_core::make(const io_executor& executor,
     ec = asio::error::invalid_argument;
   if (ec)
     throw system_error(ec, "rpc::client");
-  return std::make_shared<client_impl>(executor, inner, domain, options);
+  return std::make_shared<client_impl>(executor,
+    stream_core::make_client(executor, inner, domain, options.stream, options.queue_pair),
+    alarm(connection_service::of(inner)), options);
 }
 
-client_impl::client_impl(const io_executor& executor, const io_executor& inner,
-  const protection_domain& domain, const client_options& options)
+client_impl::client_impl(const io_executor& executor, std::shared_ptr<stream_core> stream, alarm by,
+  const client_options& options)
   : connection(executor, std::max({options.reply_max, hello_max, std::size_t{options.flow_bytes}}),
-    stream_core::make_client(executor, inner, domain, options.stream, options.queue_pair))
+    std::move(stream))
   , connect_timeout_(options.queue_pair.connect_timeout)
   , unsent_max_(options.bytes)
   , flow_bytes_(options.flow_bytes)
   , tracer_(options.tracer)
-  , alarm_(connection_service::of(inner))
+  , alarm_(std::move(by))
   , calls_(options)
 {
 }
@@ -439,7 +441,7 @@ void client_impl::cancel()
       call& ended = *each;
       each = all.erase(each);
       ended.store(asio::error::operation_aborted, {});
-      if (!tell_server(lock, ended))
+      if (ended.progress == call::progress_type::kept || !tell_server(lock, ended))
         each = std::next(all.insert(each, ended));
     }
     flush(lock);

@@ -16,6 +16,7 @@
 #include "rpc/exposed_memory.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +30,8 @@ class client_impl final
 public:
   using io_executor = client_core::io_executor;
 
-  client_impl(const io_executor& executor, const io_executor& inner,
-    const protection_domain& domain, const rdma::rpc::client_options& options);
+  client_impl(const io_executor& executor, std::shared_ptr<stream_core> stream, alarm by,
+    const rdma::rpc::client_options& options);
 
   void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler) override;
