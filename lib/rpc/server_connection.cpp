@@ -268,7 +268,8 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
       return refuse(error::overloaded);
     if (running_ >= calls_max_ || !queue_.empty())
     {
-      if (queue_.size() >= queue_max_)
+      // Some of the queue may start as soon as start_queued() runs.
+      if (running_ + queue_.size() >= std::size_t{calls_max_} + queue_max_)
         return refuse(error::overloaded);
       held_ += size_of(content, exposed.get());
       queue_.push_back({arrived, std::move(content), deadline, std::move(exposed)});
@@ -308,6 +309,13 @@ void server_connection::start_queued()
       {
         fail(lock, next.what, next.exposed.get(), call_outcome::expired,
           error_code(ETIMEDOUT, boost::system::system_category()));
+        continue;
+      }
+      if (kept_.find(next.what.number) != kept_.end()) // as in take_call()
+      {
+        next.what.method->counters.ended(call_outcome::refused);
+        send_failure(
+          lock, refusal_message(next.what.number, error::malformed_message), next.exposed.get());
         continue;
       }
     }
