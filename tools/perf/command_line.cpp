@@ -17,7 +17,7 @@ namespace {
 // The largest measured message.
 constexpr std::uint32_t size_max = 64u << 20;
 
-void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
+void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds, int& overload_seconds)
 {
   app.add_flag("--quick", to.quick, "run fewer and shorter rounds, and fewer sizes");
   app
@@ -27,7 +27,7 @@ void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
   app.add_option("--only", to.only,
     "measure only the groups whose name contains this text: send_latency, streams, many_streams, "
     "operations, latency_by_size, bandwidth_by_size, large, first_write, small, reads, overhead, "
-    "idle");
+    "idle, overload");
   app.add_option("--case", to.only_case,
     "measure only the cases whose name contains this text, as \"local, send, event\"");
   app
@@ -37,6 +37,8 @@ void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
   app.add_option("--rounds", rounds, "number of rounds")->check(CLI::Range(1, 1000));
   app.add_option("--milliseconds", milliseconds, "duration of each case in a round")
     ->check(CLI::Range(1, 30'000));
+  app.add_option("--overload", overload_seconds, "duration of the group overload in seconds")
+    ->check(CLI::Range(1, 3600));
   app
     .add_option("--processors", to.processors,
       "processors for the client and the server, as \"0,1\" (default: chosen by the "
@@ -51,8 +53,9 @@ void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
     ->check(CLI::Range(0, 255));
 }
 
-void set_defaults(settings& of, int rounds, int milliseconds)
+void set_defaults(settings& of, int rounds, int milliseconds, int overload_seconds)
 {
+  of.overload = std::chrono::seconds(overload_seconds > 0 ? overload_seconds : of.quick ? 1 : 10);
   of.rounds = rounds > 0 ? rounds : of.quick ? 2 : 5;
   of.duration = std::chrono::milliseconds(milliseconds > 0 ? milliseconds : of.quick ? 4 : 40);
   if (of.sizes.empty())
@@ -67,11 +70,12 @@ std::optional<int> command_line::parse(int argc, char** argv)
 {
   int rounds = 0;
   int milliseconds = 0;
+  int overload_seconds = 0;
   CLI::App app(
     "Measures RDMA operations between two processes on this machine, compared with raw verbs "
     "calls, plain Asio "
     "TCP, memcpy, and UCX and perftest if they are installed.");
-  add_options(app, measured, rounds, milliseconds);
+  add_options(app, measured, rounds, milliseconds, overload_seconds);
   app.add_option("--json", json_file, "write all results to this file");
   app.add_option("--svg", svg_file, "draw a chart of the results to this file");
   app.add_option("--hgrm", histogram_directory,
@@ -88,7 +92,7 @@ std::optional<int> command_line::parse(int argc, char** argv)
   {
     return app.exit(failure);
   }
-  set_defaults(measured, rounds, milliseconds);
+  set_defaults(measured, rounds, milliseconds, overload_seconds);
   return std::nullopt;
 }
 

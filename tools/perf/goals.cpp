@@ -300,6 +300,20 @@ void call_goals(judge& of)
   }
 }
 
+void overload_goals(judge& of)
+{
+  const std::string text = "twice the load: 99 % of admitted calls <= 3 times that without load";
+  if (!of.all().overload)
+    return of.unknown(text, "overload");
+  const auto at_99 = [](const histogram& times)
+  { return static_cast<double>(times.at_percentile(99)) / 1e6; };
+  const double ours = at_99(of.all().overload->admitted);
+  const double unloaded = at_99(of.all().overload->unloaded);
+  of.add(text,
+    fixed(ours, 3) + " ms to " + fixed(unloaded, 3) + " ms, ratio " + fixed(ours / unloaded, 2),
+    ours <= 3 * unloaded);
+}
+
 void perftest_goals(judge& of)
 {
   if (const result* theirs = of.all().find("perftest_latency", perftest_send(contender::perftest)))
@@ -360,6 +374,7 @@ std::vector<goal> goals_of(const report& all)
   stream_goals(of);
   object_goals(of);
   call_goals(of);
+  overload_goals(of);
   perftest_goals(of);
   overhead_goals(of);
   return of.take();

@@ -105,6 +105,17 @@ std::string json_of(const report& all)
     idle.push_back({{"case", each.name}, {"seconds", each.seconds},
       {"client_cpu_us", each.client_cpu_us}, {"server_cpu_us", each.server_cpu_us}});
   to["idle"] = std::move(idle);
+  if (all.overload)
+  {
+    const overload& found = *all.overload;
+    to["overload"] = {{"seconds", found.seconds}, {"capacity", found.capacity},
+      {"offered", found.offered}, {"admitted", found.admitted.count()},
+      {"refused", found.refused.count()}, {"unloaded_99_ns", found.unloaded.at_percentile(99)},
+      {"admitted_99_ns", found.admitted.at_percentile(99)},
+      {"refused_99_ns", found.refused.at_percentile(99)},
+      {"client_kib", {found.client_kib_before, found.client_kib_after}},
+      {"server_kib", {found.server_kib_before, found.server_kib_after}}};
+  }
   json::array goals;
   for (const goal& each : all.goals)
     goals.push_back({{"goal", each.text}, {"figure", each.figure},

@@ -135,10 +135,12 @@ int measure_all(bench::control_channel& control, const command_line& how)
   std::vector<group> groups = plan(measured);
   const bool with_overhead = wanted(measured, "overhead");
   const bool with_idle = wanted(measured, "idle");
+  const bool with_overload = wanted(measured, "overload");
   std::size_t steps = 0;
   for (const group& each : groups)
     steps += runner::steps(each, measured);
-  steps += (with_overhead ? overhead_steps(measured) : 0) + (with_idle ? runner::idle_steps() : 0);
+  steps += (with_overhead ? overhead_steps(measured) : 0) + (with_idle ? runner::idle_steps() : 0)
+    + (with_overload ? 1 : 0);
   if (steps == 0)
     throw std::runtime_error("no group or case has a name that contains \"" + measured.only
       + "\" and \"" + measured.only_case
@@ -154,6 +156,8 @@ int measure_all(bench::control_channel& control, const command_line& how)
       run.run(each);
       all.groups.push_back(std::move(each));
     }
+    if (with_overload)
+      all.overload = run.overloaded();
     if (with_overhead)
       all.overhead = measure_overhead(measured, shown);
   }

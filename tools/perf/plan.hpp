@@ -22,10 +22,11 @@ struct settings
   bool quick = false;
   int rounds = 5;
   std::chrono::milliseconds duration{100}; ///< of each case in each round
-  std::vector<std::string> wires;          ///< empty: all available
-  std::string only;                        ///< text in the keys of the groups; empty: all
-  std::string only_case;                   ///< text in the names of the cases; empty: all
-  std::vector<unsigned> processors;        ///< client's, server's; empty: the scheduler's choice
+  std::chrono::milliseconds overload{10'000};
+  std::vector<std::string> wires;   ///< empty: all available
+  std::string only;                 ///< text in the keys of the groups; empty: all
+  std::string only_case;            ///< text in the names of the cases; empty: all
+  std::vector<unsigned> processors; ///< client's, server's; empty: the scheduler's choice
   std::vector<std::uint32_t> sizes;
   bool instructions = false;
   int gid_index = 0;

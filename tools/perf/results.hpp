@@ -97,6 +97,21 @@ struct idleness
   double server_cpu_us = 0;
 };
 
+/// Calls of a method at twice the rate that the server can take. Rates are per second.
+struct overload
+{
+  double seconds = 0;
+  double capacity = 0;
+  double offered = 0;
+  histogram unloaded;           ///< ns, of calls that follow each other
+  histogram admitted;           ///< ns, from the times at which the calls were to be made
+  histogram refused;            ///< ns, likewise, until the refusal
+  double client_kib_before = 0; ///< resident memory
+  double client_kib_after = 0;
+  double server_kib_before = 0;
+  double server_kib_after = 0;
+};
+
 enum class verdict
 {
   met,
@@ -120,6 +135,7 @@ struct report
   std::vector<group> groups;
   std::optional<perf::overhead> overhead;
   std::vector<idleness> idle;
+  std::optional<perf::overload> overload;
   std::vector<goal> goals;
 
   [[nodiscard]] const result* find(const std::string& key, const test_case& what) const

@@ -9,6 +9,7 @@
 
 #include "perf/first_use.hpp"
 #include "perf/idle_side.hpp"
+#include "perf/overload.hpp"
 #include "perf/side.hpp"
 #include "perf/transports.hpp"
 
@@ -30,12 +31,13 @@ enum class request : std::uint8_t
   measure,
   first_use,
   idle,
+  overload,
 };
 
 class time_limit
 {
 public:
-  time_limit() { ::alarm(case_seconds_max); }
+  explicit time_limit(unsigned more = 0) { ::alarm(case_seconds_max + more); }
   time_limit(const time_limit&) = delete;
   time_limit& operator=(const time_limit&) = delete;
   ~time_limit() { ::alarm(0); }
@@ -142,8 +144,10 @@ void serve_all(bench::control_channel& control)
       serve_case(control);
     else if (what == request::first_use)
       serve_first_use(control);
-    else
+    else if (what == request::idle)
       serve_idle(control);
+    else
+      serve_overload(control);
 }
 
 runner::runner(bench::control_channel& control, const settings& how, progress& shown)
@@ -246,6 +250,16 @@ std::vector<idleness> runner::idle()
   for (std::size_t i = 0; i < transports().size(); ++i)
     add(contender::library, i);
   return all;
+}
+
+overload runner::overloaded()
+{
+  shown_.begin("twice the calls that a server can take", "library");
+  const time_limit limit(static_cast<unsigned>(2 * how_.overload / std::chrono::seconds(1)));
+  control_.send(request::overload);
+  const overload result = overload_client(how_.overload, control_);
+  shown_.step();
+  return result;
 }
 
 } // namespace perf

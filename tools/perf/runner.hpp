@@ -35,6 +35,7 @@ public:
 
   /// Measures an unused connection in event mode: one of plain TCP and one of each transport.
   std::vector<idleness> idle();
+  overload overloaded();
 
   /// Steps of run() and idle(), for the progress display.
   [[nodiscard]] static std::size_t steps(const group& what, const settings& how);

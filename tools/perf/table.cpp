@@ -90,6 +90,32 @@ std::string overhead_text(const overhead& found)
   return text;
 }
 
+std::string overload_text(const overload& found)
+{
+  const auto row = [](const std::string& name, const std::string& value)
+  { return "  " + padded(name, name_width) + value + '\n'; };
+  const auto times = [](const histogram& of)
+  {
+    return fixed(static_cast<double>(of.at_percentile(50)) / 1e6, 3) + " / "
+      + fixed(static_cast<double>(of.at_percentile(99)) / 1e6, 3);
+  };
+  const auto rate = [&found](const histogram& of)
+  { return fixed(static_cast<double>(of.count()) / found.seconds, 0); };
+  const auto memory = [](double before, double after)
+  { return fixed(before, 0) + " .. " + fixed(after, 0); };
+  return "\nTwice the calls that a server can take, for " + fixed(found.seconds, 0) + " s\n"
+    + row("capacity, calls/s", fixed(found.capacity, 0))
+    + row("offered, admitted, refused, calls/s",
+      fixed(found.offered, 0) + ", " + rate(found.admitted) + ", " + rate(found.refused))
+    + row("without load, 50 % / 99 %, ms", times(found.unloaded))
+    + row("admitted, 50 % / 99 %, ms", times(found.admitted))
+    + row("until the refusal, 50 % / 99 %, ms", times(found.refused))
+    + row(
+      "resident memory of the client, KiB", memory(found.client_kib_before, found.client_kib_after))
+    + row("resident memory of the server, KiB",
+      memory(found.server_kib_before, found.server_kib_after));
+}
+
 } // namespace
 
 std::string table_of(const report& all)
@@ -120,6 +146,8 @@ std::string table_of(const report& all)
   for (const idleness& each : all.idle)
     text += "  " + padded(each.name, name_width) + right(fixed(each.client_cpu_us, 0), 9)
       + right(fixed(each.server_cpu_us, 0), 9) + "  in " + fixed(each.seconds, 2) + " s\n";
+  if (all.overload)
+    text += overload_text(*all.overload);
   text += "\nGoals\n";
   for (const goal& each : all.goals)
     text += "  "
