@@ -13,6 +13,7 @@
 #include "perf/side.hpp"
 #include "perf/transports.hpp"
 
+#include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/rpc/client.hpp>
 #include <boost_rdma/rpc/server.hpp>
 
@@ -57,11 +58,21 @@ double resident_kib()
   return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1024;
 }
 
+// Threads that wait leave the processors to the handlers.
+rdma::queue_pair_options waiting(asio::io_context& io)
+{
+  rdma::completion_queue_options completions;
+  completions.mode = event;
+  rdma::queue_pair_options options;
+  options.completions.emplace(io, context_of(0), completions);
+  return options;
+}
+
 class overload_caller
 {
 public:
   explicit overload_caller(std::uint16_t port)
-    : client_(io_, context_of(0))
+    : client_(io_, context_of(0), options(io_))
   {
     client_.async_connect({asio::ip::address_v4::loopback(), port}, check);
     io_.run();
@@ -135,6 +146,13 @@ public:
   }
 
 private:
+  static rpc::client_options options(asio::io_context& io)
+  {
+    rpc::client_options made;
+    made.queue_pair = waiting(io);
+    return made;
+  }
+
   template <class Then>
   void start(clock::time_point since, histogram& times, Then then)
   {
@@ -195,6 +213,7 @@ void serve_overload(bench::control_channel& control)
   rpc::server_options options;
   options.calls = 1;
   options.queue = 1;
+  options.acceptor.queue_pair = waiting(io);
   rpc::server server(io, context_of(0), {asio::ip::address_v4::loopback(), 0}, options);
   server.handle<work>(
     [&worker](rpc::nothing, rpc::responder<work> answer)
