@@ -81,7 +81,7 @@ private:
     std::map<std::uint64_t, answer> callers;
     std::uint64_t next_caller = 0;
     std::optional<waiting_handler<group_outcome>> handler; // of the root
-    std::weak_ptr<own_call> own;                           // until the handler has answered
+    std::weak_ptr<running_call> own;                       // until the handler has answered
     bool finishing = false;
     std::optional<std::vector<std::byte>> result; // the answer to callers, when it is known
     error_code failure;                           // instead of it, if the reduction has thrown

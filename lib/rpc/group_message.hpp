@@ -11,6 +11,8 @@
 #include "rpc/group_call.hpp"
 #include "rpc/message.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -51,6 +53,12 @@ struct group_request
 
 // `content` is appended if the kind is call.
 void append_group_request(std::vector<std::byte>& to, const group_request& what);
+// A time of a message: at least 1.
+inline std::chrono::microseconds rounded_time(std::chrono::steady_clock::duration time)
+{
+  using std::chrono::microseconds;
+  return std::max(std::chrono::duration_cast<microseconds>(time), microseconds(1));
+}
 // Changes an encoded call for one callee. The header of an inquiry is the whole message.
 void set_group_callee(std::span<std::byte> request, group_request_kind kind, group_range range,
   std::chrono::microseconds left) noexcept;

@@ -1,0 +1,180 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "rpc/group_impl.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <utility>
+
+// The course of a call at a member, and its times.
+
+namespace rdma::detail::rpc {
+
+namespace asio = boost::asio;
+using std::chrono::steady_clock;
+
+void group_impl::advance(const lock_type& lock, const record_ptr& of)
+{
+  if (closed_)
+    return;
+  for (auto tasks = of->state.take_tasks(); !tasks.empty(); tasks = of->state.take_tasks())
+    for (const task& each : tasks)
+      send(lock, of, each, true);
+  if (of->state.done() && !of->finishing)
+  {
+    of->finishing = true;
+    asio::post(executor_, [self = shared_from_this(), of] { self->finish(of); });
+  }
+  answer_callers(of, steady_clock::now());
+  enqueue(lock, of);
+}
+
+// Combines the replies and answers.
+void group_impl::finish(const record_ptr& of)
+{
+  group_call::outcome all;
+  {
+    const lock_type lock(mutex_);
+    if (closed_)
+      return;
+    all = of->state.take_outcome();
+  }
+  group_part part{all.answered, std::move(all.missing), {}};
+  error_code ec;
+  try
+  {
+    for (std::size_t i = 0; i != all.values.size(); ++i)
+      part.value = i == 0 ? std::move(all.values[0]) : of->method.reduce(part.value, all.values[i]);
+  }
+  catch (...)
+  {
+    ec = error_of(std::current_exception());
+  }
+  std::optional<waiting_handler<group_outcome>> handler;
+  group_outcome outcome;
+  {
+    const lock_type lock(mutex_);
+    if (closed_)
+      return;
+    of->message = {};
+    if (of->header.root == rank_)
+    {
+      own_calls_.erase(of->header.sequence);
+      handler.swap(of->handler);
+      for (const group_absence& each : part.missing)
+        outcome.missing.push_back({rank_of(*of, each.place), each.ec});
+      std::ranges::sort(outcome.missing, {}, &rdma::rpc::missing_member::rank);
+      outcome.answered = part.answered;
+      outcome.value = std::move(part.value);
+    }
+    else
+    {
+      std::vector<std::byte>& result = of->result.emplace();
+      if (!ec)
+        append_part(result, part);
+      of->failure = ec;
+      answer_callers(of, steady_clock::now());
+      enqueue(lock, of);
+    }
+  }
+  if (handler)
+    std::move(*handler).complete(ec, ec ? group_outcome() : std::move(outcome));
+}
+
+// The caller has the mutex.
+void group_impl::answer_callers(const record_ptr& of, time_point now)
+{
+  if (of->finishing && !of->result)
+    return;
+  for (const std::uint64_t number : of->state.take_callers(now))
+  {
+    auto to = of->callers.extract(number);
+    if (of->failure)
+      to.mapped().fail(of->failure);
+    else if (of->result)
+      to.mapped().reply(*of->result);
+    else
+    {
+      std::vector<std::byte> pending;
+      append_pending(pending);
+      to.mapped().reply(pending);
+    }
+  }
+}
+
+void group_impl::enqueue(const lock_type&, const record_ptr& of)
+{
+  auto next = of->state.alarm();
+  if (of->finishing)
+    next = of->result && !of->removed ? of->keep_until : time_point::max();
+  if (next == of->queued_at)
+    return;
+  queue_.erase({of->queued_at, of});
+  of->queued_at = next;
+  if (next == time_point::max())
+    return;
+  queue_.emplace(next, of);
+  set_alarm();
+}
+
+// The caller has the mutex.
+void group_impl::set_alarm()
+{
+  if (queue_.empty() || queue_.begin()->first >= alarm_at_)
+    return;
+  alarm_at_ = queue_.begin()->first;
+  alarm_.set(alarm_at_, weak_from_this());
+}
+
+// On the thread of connections.
+void group_impl::on_alarm()
+{
+  const lock_type lock(mutex_);
+  alarm_at_ = time_point::max();
+  if (!closed_ && !queue_.empty())
+    asio::post(executor_, [self = shared_from_this()] { self->on_time(); });
+}
+
+void group_impl::on_time()
+{
+  std::vector<std::shared_ptr<running_call>> late;
+  {
+    const lock_type lock(mutex_);
+    if (closed_)
+      return;
+    const auto now = steady_clock::now();
+    std::vector<record_ptr> due;
+    for (const auto& [time, each] : queue_)
+      if (time <= now)
+        due.push_back(each);
+      else
+        break;
+    for (const record_ptr& each : due)
+    {
+      if (each->finishing)
+      {
+        history_.forget(each->header.root, each->header.sequence, *each);
+        each->removed = true;
+        enqueue(lock, each);
+        continue;
+      }
+      const bool waited = each->state.waits_for_own();
+      each->state.on_time(now);
+      if (waited && !each->state.waits_for_own())
+        if (auto own = each->own.lock())
+          late.push_back(std::move(own));
+      advance(lock, each);
+    }
+    set_alarm();
+  }
+  for (const auto& each : late)
+    each->cancelled.emit(asio::cancellation_type::terminal);
+}
+
+} // namespace rdma::detail::rpc
