@@ -56,10 +56,11 @@ private:
 class group_impl::own_arrival final : public arrived_call
 {
 public:
-  own_arrival(std::shared_ptr<own_call> of, time_point deadline)
+  own_arrival(std::shared_ptr<own_call> of, time_point deadline, received_content content)
     : arrived_call(of->content, deadline, {}, nullptr)
     , of_(std::move(of))
   {
+    received = std::move(content);
   }
   void reply(const reply_source& what) override { of_->reply(what); }
   void fail(const error_code& ec) override { of_->fail(ec); }
@@ -69,7 +70,8 @@ private:
   const std::shared_ptr<own_call> of_;
 };
 
-void group_impl::take(std::span<const std::byte> request, answer to)
+void group_impl::take(
+  std::span<const std::byte> request, const rdma::rpc::call_info& info, answer to)
 {
   const auto r = decode_group_request(request);
   if (!r || r->members != endpoints_.size()
@@ -81,6 +83,8 @@ void group_impl::take(std::span<const std::byte> request, answer to)
   {
     const lock_type lock(mutex_);
     ec = accept(lock, *r, found, is_fresh);
+    if (!ec && r->kind == group_request_kind::part)
+      return take_part(lock, found, *r, info, std::move(to));
     if (!ec)
     {
       const std::uint64_t caller = found->next_caller++;
@@ -116,17 +120,25 @@ error_code group_impl::accept(
     return found->header.range == r.range && found->header.members == r.members
       ? error_code()
       : make_error_code(error::malformed_message);
-  if (r.kind == group_request_kind::inquiry)
+  if (r.kind == group_request_kind::inquiry || r.kind == group_request_kind::part)
     return error::malformed_message;
   group_method* by = nullptr;
   if (const error_code ec = find(r.method, by))
     return ec;
+  std::unique_ptr<bulk_content> bulk;
+  if (r.kind == group_request_kind::bulk)
+  {
+    bulk = std::make_unique<bulk_content>(r.bytes, false);
+    if (const error_code ec = make_room(lock, *bulk))
+      return ec;
+  }
   const auto now = steady_clock::now();
   found = std::make_shared<record>(
     *by, r, group_call::plan{r.range, r.fan_out, now + r.left, r.patience}, now);
   append_group_request(found->message, r);
   found->header.content = std::span(found->message).last(r.content.size());
   found->header.method = {};
+  found->bulk = std::move(bulk);
   history_.add(r, found);
   is_fresh = true;
   return {};
@@ -135,14 +147,23 @@ error_code group_impl::accept(
 void group_impl::start_own(const record_ptr& of)
 {
   std::shared_ptr<own_call> made;
+  received_content content;
   {
     const lock_type lock(mutex_);
-    if (!of->state.waits_for_own() || closed_)
+    if (of->bulk && of->ending) // the memory is the program's again
+    {
+      of->state.take_own_failure(asio::error::operation_aborted);
+      return advance(lock, of);
+    }
+    if (!of->state.waits_for_own() || closed_ || (of->bulk && !of->bulk->state.is_complete()))
       return;
     made = std::make_shared<own_call>(shared_from_this(), of);
     of->own = made;
+    if (of->bulk)
+      content = {{static_cast<const std::byte*>(of->bulk->memory.data()), of->bulk->memory.size()},
+        of->bulk->owner};
   }
-  own_arrival arrival(std::move(made), of->ends);
+  own_arrival arrival(std::move(made), of->ends, std::move(content));
   of->method.handler->start(arrival);
 }
 

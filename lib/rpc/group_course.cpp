@@ -32,6 +32,7 @@ void group_impl::advance(const lock_type& lock, const record_ptr& of)
     asio::post(executor_, [self = shared_from_this(), of] { self->finish(of); });
   }
   answer_callers(of, steady_clock::now());
+  feed(lock, of);
   enqueue(lock, of);
 }
 
@@ -56,22 +57,22 @@ void group_impl::finish(const record_ptr& of)
   {
     ec = error_of(std::current_exception());
   }
-  std::optional<waiting_handler<group_outcome>> handler;
   group_outcome outcome;
   {
     const lock_type lock(mutex_);
     if (closed_)
       return;
     of->message = {};
+    withdraw(lock, *of);
     if (of->header.root == rank_)
     {
       own_calls_.erase(of->header.sequence);
-      handler.swap(of->handler);
       for (const group_absence& each : part.missing)
         outcome.missing.push_back({rank_of(*of, each.place), each.ec});
       std::ranges::sort(outcome.missing, {}, &rdma::rpc::missing_member::rank);
       outcome.answered = part.answered;
       outcome.value = std::move(part.value);
+      end_operation(lock, *of, ec, ec ? group_outcome() : std::move(outcome));
     }
     else
     {
@@ -83,8 +84,25 @@ void group_impl::finish(const record_ptr& of)
       enqueue(lock, of);
     }
   }
-  if (handler)
-    std::move(*handler).complete(ec, ec ? group_outcome() : std::move(outcome));
+}
+
+// The operation of the root ends when no member can access its memory.
+void group_impl::end_operation(
+  const lock_type& lock, record& of, const error_code& ec, group_outcome outcome)
+{
+  if (!of.handler || of.ending)
+    return;
+  of.ending.emplace(ec, std::move(outcome));
+  withdraw(lock, of);
+  complete_if_withdrawn(lock, of);
+}
+
+void group_impl::complete_if_withdrawn(const lock_type&, record& of)
+{
+  if (!of.ending || !of.handler || (of.bulk && of.bulk->exposed != 0))
+    return;
+  std::move(*of.handler).complete(of.ending->first, std::move(of.ending->second));
+  of.handler.reset();
 }
 
 // The caller has the mutex.

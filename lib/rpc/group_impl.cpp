@@ -105,11 +105,14 @@ void group_impl::broadcast(const io_executor& executor, const method_description
     if (const error_code ec = find(method, by))
       return ec;
     group_request r;
-    r.kind = group_request_kind::call;
+    const bool is_bulk = options.exposed.size() != 0;
+    r.kind = is_bulk ? group_request_kind::bulk : group_request_kind::call;
+    r.bytes = options.exposed.size();
     r.root = rank_;
     r.members = static_cast<std::uint32_t>(endpoints_.size());
     r.range = {0, r.members};
-    r.fan_out = options_.fan_out;
+    // The root sends the content to each of its children.
+    r.fan_out = is_bulk ? std::min(options_.fan_out, 2U) : options_.fan_out;
     r.incarnation = incarnation_;
     r.sequence = next_sequence_;
     r.oldest = own_calls_.empty() ? r.sequence : own_calls_.begin()->first;
@@ -127,18 +130,20 @@ void group_impl::broadcast(const io_executor& executor, const method_description
       *by, r, group_call::plan{r.range, r.fan_out, now + options.timeout, r.patience}, now);
     append_group_request(made->message, r);
     made->header.content = std::span(made->message).last(request.size());
+    if (is_bulk)
+    {
+      made->bulk = std::make_unique<bulk_content>(r.bytes, true);
+      made->bulk->memory = options.exposed;
+    }
     made->handler.emplace(std::move(waiting));
     on_cancellation(slot, weak_from_this(),
       [weak = std::weak_ptr(made)](group_impl& self)
       {
-        std::optional<waiting_handler<group_outcome>> cancelled;
         if (const auto found = weak.lock())
         {
           const lock_type lock_of_self(self.mutex_);
-          cancelled.swap(found->handler);
+          self.end_operation(lock_of_self, *found, asio::error::operation_aborted, {});
         }
-        if (cancelled)
-          std::move(*cancelled).complete(asio::error::operation_aborted, {});
       });
     own_calls_.emplace(next_sequence_++, made);
     asio::post(executor_, [self = shared_from_this(), made] { self->start_own(made); });
@@ -156,7 +161,7 @@ void group_impl::enter_barrier(const io_executor& executor,
   group_barrier::handler_type waiting(executor, std::move(handler));
   if (process_.foreign())
     return std::move(waiting).complete(error::forked, {});
-  if (!is_right(options))
+  if (!is_right(options) || options.exposed.size() != 0)
     return std::move(waiting).complete(asio::error::invalid_argument, {});
   if (!is_open())
     return std::move(waiting).complete(error::closed, {});
@@ -183,7 +188,7 @@ void group_impl::close()
         clients.push_back(std::move(each.by));
     members_.clear();
   }
-  // Nothing else uses the records from now on.
+  // From now on, nothing else uses the records but the ends of parts of their contents.
   for (const auto& each : clients)
     each->close();
   for (const record_ptr& each : all)
@@ -191,9 +196,10 @@ void group_impl::close()
     for (auto& [number, to] : each->callers)
       to.fail(error::closed);
     each->callers.clear();
-    if (each->handler)
-      std::move(*each->handler).complete(asio::error::operation_aborted, {});
-    each->handler.reset();
+    {
+      const lock_type lock(mutex_);
+      end_operation(lock, *each, asio::error::operation_aborted, {});
+    }
     if (auto own = each->own.lock())
       asio::post(executor_, [own] { own->cancelled.emit(asio::cancellation_type::terminal); });
   }

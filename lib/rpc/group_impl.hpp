@@ -15,10 +15,15 @@
 #include "rpc/alarm.hpp"
 #include "rpc/group_barrier.hpp"
 #include "rpc/group_call.hpp"
+#include "rpc/group_content.hpp"
 #include "rpc/group_history.hpp"
 #include "rpc/group_message.hpp"
 
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -40,7 +45,8 @@ public:
     const rdma::rpc::group_options& options);
 
   void add(std::unique_ptr<group_method> method) override;
-  void take(std::span<const std::byte> request, answer to) override;
+  void take(
+    std::span<const std::byte> request, const rdma::rpc::call_info& info, answer to) override;
   void broadcast(const io_executor& executor, const method_description& method,
     std::span<const std::byte> request, const rdma::rpc::group_call_options& options,
     outcome_handler handler) override;
@@ -59,6 +65,29 @@ private:
 
   class own_call;
   class own_arrival;
+
+  // The content of a bulk call at this member.
+  struct bulk_content
+  {
+    bulk_content(std::uint64_t size, bool is_root)
+      : state(size, is_root)
+    {
+    }
+
+    // The parts that a child gets are exposed through one client.
+    struct feed
+    {
+      std::shared_ptr<client> by;
+      group_range range;
+      std::shared_ptr<boost::asio::cancellation_signal> offered; // null: no part
+    };
+
+    group_content state;
+    const_buffer memory;
+    std::shared_ptr<registered_buffer> owner; // null at the root
+    std::map<std::uint32_t, feed> feeds;      // by place
+    std::size_t exposed = 0;                  // parts, also those that are being withdrawn
+  };
 
   // A call at this member.
   struct record
@@ -80,8 +109,10 @@ private:
     group_call state;
     std::map<std::uint64_t, answer> callers;
     std::uint64_t next_caller = 0;
-    std::optional<waiting_handler<group_outcome>> handler; // of the root
-    std::weak_ptr<running_call> own;                       // until the handler has answered
+    std::optional<waiting_handler<group_outcome>> handler;      // of the root
+    std::optional<std::pair<error_code, group_outcome>> ending; // for it, when nothing is exposed
+    std::unique_ptr<bulk_content> bulk;                         // null: the call has no content
+    std::weak_ptr<running_call> own;                            // until the handler has answered
     bool finishing = false;
     std::optional<std::vector<std::byte>> result; // the answer to callers, when it is known
     error_code failure;                           // instead of it, if the reduction has thrown
@@ -112,6 +143,21 @@ private:
   void enqueue(const lock_type& lock, const record_ptr& of);
   void set_alarm();
   void on_time();
+  void end_operation(
+    const lock_type& lock, record& of, const error_code& ec, group_outcome outcome);
+  void complete_if_withdrawn(const lock_type& lock, record& of);
+
+  [[nodiscard]] error_code make_room(const lock_type& lock, bulk_content& of);
+  void take_part(const lock_type& lock, const record_ptr& of, const group_request& r,
+    const rdma::rpc::call_info& info, answer to);
+  void on_pulled(const record_ptr& of, std::uint64_t number, std::uint64_t offset, answer to,
+    const error_code& ec, std::size_t bytes);
+  void add_feed(const lock_type& lock, const member& to, const record_ptr& of, group_range range);
+  void feed(const lock_type& lock, const record_ptr& of);
+  void on_part(const record_ptr& of, std::uint32_t place,
+    const std::shared_ptr<boost::asio::cancellation_signal>& offered, error_code ec,
+    std::span<const std::byte> content);
+  void withdraw(const lock_type& lock, record& of);
 
   // `may_repeat`: over a new connection, if the one that was there before has ended.
   void send(const lock_type& lock, const record_ptr& of, const task& what, bool may_repeat);
@@ -139,6 +185,9 @@ private:
   std::set<std::pair<time_point, record_ptr>> queue_;
   time_point alarm_at_ = time_point::max();
   bool closed_ = false;
+  // Bytes of the memory that content_max limits. Grows with the mutex only.
+  const std::shared_ptr<std::atomic<std::size_t>> content_bytes_ =
+    std::make_shared<std::atomic<std::size_t>>(0);
   const std::shared_ptr<group_barrier> barrier_;
 };
 

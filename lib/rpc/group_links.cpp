@@ -36,19 +36,21 @@ void group_impl::send(
 }
 
 void group_impl::submit(
-  const lock_type&, member& to, const record_ptr& of, const task& what, bool may_repeat)
+  const lock_type& lock, member& to, const record_ptr& of, const task& what, bool may_repeat)
 {
   const auto now = steady_clock::now();
   if (what.until <= now || !of->state.waits_for(what.to.first))
     return; // on_time() bypasses it, or has done so
-  set_group_callee(of->message, what.again ? group_request_kind::inquiry : group_request_kind::call,
-    what.to, rounded_time(what.ends - now));
+  set_group_callee(of->message, what.again ? group_request_kind::inquiry : of->header.kind, what.to,
+    rounded_time(what.ends - now));
   const std::span<const std::byte> all(of->message);
   to.by->async_call<group_transport>(what.again ? all.first(group_request::header_size) : all,
     {.timeout = what.until - now},
     [self = shared_from_this(), of, what, by = to.by, may_repeat](
       const error_code& ec, const std::vector<std::byte>& content)
     { self->on_answer(of, what, by, may_repeat, ec, content); });
+  if (of->bulk)
+    add_feed(lock, to, of, what.to);
 }
 
 void group_impl::connect(std::uint32_t rank)

@@ -19,6 +19,7 @@ constexpr std::size_t at_range = 12;
 constexpr std::size_t at_left = 48;
 constexpr std::size_t method_size = 20; // in front of the name
 constexpr std::size_t answer_size = 12;
+constexpr std::size_t progress_size = 12;
 constexpr std::size_t absence_size = 12;
 
 unsigned char* characters(std::byte* at) noexcept
@@ -60,6 +61,7 @@ enum class answer_state : std::uint32_t
 {
   pending = 1,
   done = 2,
+  progress = 3,
 };
 
 bool is_right(const group_request& r)
@@ -87,7 +89,9 @@ void append_group_request(std::vector<std::byte>& to, const group_request& what)
   append(to, what.oldest);
   append(to, static_cast<std::uint64_t>(what.left.count()));
   append(to, static_cast<std::uint64_t>(what.patience.count()));
-  if (what.kind == group_request_kind::inquiry)
+  if (what.kind == group_request_kind::bulk || what.kind == group_request_kind::part)
+    append(to, what.bytes);
+  if (what.kind == group_request_kind::inquiry || what.kind == group_request_kind::part)
     return;
   append(to, what.method.request);
   append(to, what.method.reply);
@@ -131,10 +135,17 @@ std::optional<group_request> decode_group_request(std::span<const std::byte> fro
   r.patience = std::chrono::microseconds(patience);
   if (!is_right(r))
     return std::nullopt;
+  if (r.kind == group_request_kind::bulk || r.kind == group_request_kind::part)
+  {
+    if (reader.left().size() < sizeof r.bytes)
+      return std::nullopt;
+    r.bytes = reader.get<std::uint64_t>();
+  }
   const std::size_t rest = reader.left().size();
-  if (r.kind == group_request_kind::inquiry)
+  if (r.kind == group_request_kind::inquiry || r.kind == group_request_kind::part)
     return rest == 0 ? std::optional(r) : std::nullopt;
-  if (r.kind != group_request_kind::call || rest < method_size)
+  if ((r.kind != group_request_kind::call && (r.kind != group_request_kind::bulk || r.bytes == 0))
+    || rest < method_size)
     return std::nullopt;
   r.method.request = reader.get<std::uint64_t>();
   r.method.reply = reader.get<std::uint64_t>();
@@ -187,6 +198,22 @@ std::optional<group_answer> decode_group_answer(std::span<const std::byte> from,
   answer.part.missing = std::move(*absences);
   answer.part.value.assign(value.begin(), value.end());
   return answer;
+}
+
+void append_progress(std::vector<std::byte>& to, std::uint64_t bytes)
+{
+  append(to, static_cast<std::uint32_t>(answer_state::progress));
+  append(to, bytes);
+}
+
+std::optional<std::uint64_t> decode_progress(std::span<const std::byte> from)
+{
+  if (from.size() != progress_size)
+    return std::nullopt;
+  number_reader reader(from);
+  if (static_cast<answer_state>(reader.get<std::uint32_t>()) != answer_state::progress)
+    return std::nullopt;
+  return reader.get<std::uint64_t>();
 }
 
 void append_absences(std::vector<std::byte>& to, std::span<const group_absence> what)

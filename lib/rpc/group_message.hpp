@@ -28,6 +28,8 @@ enum class group_request_kind : std::uint32_t
 {
   call = 1,    // a description of the method and its request follow
   inquiry = 2, // the callee has them
+  bulk = 3,    // a call with content: its size, and then the same as in a call
+  part = 4,    // of the content: its offset; the call exposes the bytes
 };
 
 struct group_request
@@ -47,11 +49,12 @@ struct group_request
   std::uint64_t oldest = 0;         // all calls of the root before this one have ended
   std::chrono::microseconds left{}; // time of the callee
   std::chrono::microseconds patience{};
+  std::uint64_t bytes = 0;            // of a bulk call: size of its content; of a part: offset
   method_description method;          // of a call; refers to the bytes that were decoded
-  std::span<const std::byte> content; // of a call, likewise
+  std::span<const std::byte> content; // of a call, likewise: the request of the method
 };
 
-// `content` is appended if the kind is call.
+// The method and its request are appended if the kind is call or bulk.
 void append_group_request(std::vector<std::byte>& to, const group_request& what);
 // A time of a message: at least 1.
 inline std::chrono::microseconds rounded_time(std::chrono::steady_clock::duration time)
@@ -75,6 +78,11 @@ void append_pending(std::vector<std::byte>& to);
 void append_part(std::vector<std::byte>& to, const group_part& part);
 // Returns nothing for bytes that are no answer for this range.
 std::optional<group_answer> decode_group_answer(std::span<const std::byte> from, group_range range);
+
+// The answer to a part: the callee has so many bytes, from the first on.
+void append_progress(std::vector<std::byte>& to, std::uint64_t bytes);
+// Returns nothing for bytes that are no such answer.
+std::optional<std::uint64_t> decode_progress(std::span<const std::byte> from);
 
 // Absences, each of 12 bytes, of places that ascend and are inside the range.
 void append_absences(std::vector<std::byte>& to, std::span<const group_absence> what);

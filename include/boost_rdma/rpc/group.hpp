@@ -107,8 +107,8 @@ public:
   {
     using transport = rdma::detail::rpc::group_transport;
     server.template handle<transport>(
-      [core = this->core_](std::span<const std::byte> request, responder<transport> answer)
-      { core->take(request, std::move(answer)); });
+      [core = this->core_](std::span<const std::byte> request, const call_info& info,
+        responder<transport> answer) { core->take(request, info, std::move(answer)); });
   }
 
   /// Makes a member in the context's own protection domain. Throws system_error.
@@ -123,7 +123,8 @@ public:
   /**
    * @tparam Method A method. A server's method of the same name is another one.
    * @param handler See the description of the class. call_info::deadline() is the time at which
-   * this member answers without the handler. The call exposes no memory.
+   * this member answers without the handler. call_info::content() has the bytes that the root
+   * exposes.
    * @param reduction Is called as `reduction(const Reply& a, const Reply& b)` and returns the
    * combined reply. It is associative. The replies of `a` come from ranks before those of `b`,
    * counted from the root: root, root + 1, ..., the last rank, 0, ..., root - 1. If it throws, this
@@ -146,11 +147,12 @@ public:
    * @tparam Method A method for which handle() was called.
    * @param request Is encoded in the initiating call. A span or a view in it is not used later,
    * unless the token starts the operation later, as use_awaitable does.
-   * @param options The time limits.
+   * @param options The time limits, and the memory that all members receive.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, group_result<typename Method::result_type>) @endcode
+   * No member can access the memory any more.
    * Without an error, each member is counted in `answered` or named in `missing`. A member that is
    * missing may have run its handler.
    *
@@ -165,7 +167,9 @@ public:
    * @li error::closed: the group was closed or moved from before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the operation at once. The members go on with the call.
+   * terminal, partial and total end the operation at once. The members go on with the call. If it
+   * exposes memory, the operation ends as described at basic_client::async_call(), and members that
+   * do not have all bytes time out.
    */
   template <class Method,
     boost::asio::completion_token_for<void(error_code, group_result<typename Method::result_type>)>
@@ -220,7 +224,7 @@ public:
    * Rank 0 asks the other members along the tree, and then tells them the result. Members that
    * fail, or do not come until three quarters of rank 0's time are over, are named at all others.
    *
-   * @param options The time limits.
+   * @param options The time limits. A barrier exposes no memory.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature

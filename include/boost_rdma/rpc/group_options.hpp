@@ -8,10 +8,12 @@
 #ifndef BOOST_RDMA_RPC_GROUP_OPTIONS_HPP
 #define BOOST_RDMA_RPC_GROUP_OPTIONS_HPP
 
+#include <boost_rdma/buffer.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/rpc/options.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,7 +23,14 @@ namespace rdma::rpc {
 struct group_options
 {
   /// Number of members that a member calls by itself, in calls of which it is the root: at least 1.
+  /** Calls that expose memory use 2 if this is larger, so that the root sends the bytes twice. */
   std::uint32_t fan_out = 8;
+
+  /// Size in bytes of the memory that this member has at a time for what other members expose
+  /// (group_call_options::exposed), also of what its handlers keep (call_info::content_owner()).
+  /** Calls that need more fail here, with error::overloaded, or with error::message_too_large if
+   * their content alone is larger. */
+  std::size_t content_max = 256 * 1024 * 1024;
 
   /// Options of the connections to other members.
   client_options client;
@@ -36,6 +45,12 @@ struct group_call_options
   /// A member that does not answer a message for so long is bypassed.
   /** 0, or more than the default: timeout / (4 * (h + 1)), where h is the height of the tree. */
   std::chrono::nanoseconds silence{0};
+
+  /// Memory of the root whose bytes all members receive before their handlers run
+  /// (call_info::content()).
+  /** It belongs to the operation until its handler is called. Members pass the bytes on to each
+   * other. Registered memory is read by one-sided operations, as described at rpc::exposure. */
+  const_buffer exposed{};
 };
 
 /// A member that has not answered a call to a group.

@@ -10,12 +10,15 @@
 
 #include <boost_rdma/detail/rpc/server_core.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/registered_buffer.hpp>
 #include <boost_rdma/rpc/bulk.hpp>
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/trace_context.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace rdma::rpc {
@@ -29,6 +32,7 @@ public:
     : deadline_(of.deadline)
     , trace_(of.trace)
     , exposed_(of.exposed)
+    , received_(of.received)
   {
   }
   /// @endcond
@@ -58,10 +62,23 @@ public:
     return {exposed_, index};
   }
 
+  /// Returns the bytes of group_call_options::exposed, all of which are here; empty if there are
+  /// none.
+  /** They are valid as long as this object or another copy of content_owner() exists; at the root,
+   * until the operation has ended. */
+  [[nodiscard]] std::span<const std::byte> content() const noexcept { return received_.bytes; }
+
+  /// Returns the memory of content(), which the handler can keep; null at the root, which has it.
+  [[nodiscard]] const std::shared_ptr<const registered_buffer>& content_owner() const noexcept
+  {
+    return received_.owner;
+  }
+
 private:
   std::chrono::steady_clock::time_point deadline_;
   trace_context trace_;
   std::shared_ptr<rdma::detail::rpc::exposed_by_client> exposed_;
+  rdma::detail::rpc::received_content received_;
 };
 
 /// Answers a call later, for handlers that are no coroutines.

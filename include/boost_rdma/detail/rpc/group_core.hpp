@@ -123,7 +123,8 @@ public:
   virtual ~group_core() = default;
   virtual void add(std::unique_ptr<group_method> method) = 0;
   // A member has sent this.
-  virtual void take(std::span<const std::byte> request, answer to) = 0;
+  virtual void take(
+    std::span<const std::byte> request, const rdma::rpc::call_info& info, answer to) = 0;
   virtual void broadcast(const io_executor& executor,
     const rdma::rpc::detail::method_description& method, std::span<const std::byte> request,
     const rdma::rpc::group_call_options& options, outcome_handler handler) = 0;

@@ -13,6 +13,7 @@
 #include <boost_rdma/detail/rpc/flow_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/registered_buffer.hpp>
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/options.hpp>
 #include <boost_rdma/rpc/server_statistics.hpp>
@@ -27,6 +28,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,13 @@ struct reply_source
 {
   const void* value;
   void (*encode)(const void* value, rdma::rpc::output& to);
+};
+
+// The memory that the root of a group's call exposes, or this member's copy of it.
+struct received_content
+{
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const registered_buffer> owner; // null at the root
 };
 
 // Memory that a call exposes.
@@ -115,6 +124,7 @@ public:
   const std::chrono::steady_clock::time_point deadline;
   const rdma::rpc::trace_context trace;
   const std::shared_ptr<exposed_by_client> exposed; // null: nothing
+  received_content received;                        // of a group's call
 
 protected:
   arrived_call(std::vector<std::byte>& of, std::chrono::steady_clock::time_point until,
