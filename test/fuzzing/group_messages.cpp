@@ -32,6 +32,7 @@ void take_request(std::span<const std::byte> bytes)
     "the range is inside the group and without the root");
   require(r->oldest <= r->sequence, "the oldest call is not newer than this one");
   require(r->left.count() > 0 && r->patience.count() > 0, "times are positive");
+  require(r->kind != group_request_kind::bulk || r->bytes != 0, "a bulk call has content");
   std::vector<std::byte> again;
   append_group_request(again, *r);
   require(std::ranges::equal(again, bytes), "a request has one encoding");
@@ -39,6 +40,12 @@ void take_request(std::span<const std::byte> bytes)
 
 void take_answer(std::span<const std::byte> bytes, std::uint32_t count)
 {
+  if (const auto progress = decode_progress(bytes))
+  {
+    std::vector<std::byte> again;
+    append_progress(again, *progress);
+    require(std::ranges::equal(again, bytes), "an answer to a part has one encoding");
+  }
   const group_range range{1, count};
   const auto answer = decode_group_answer(bytes, range);
   if (!answer || answer->is_pending)

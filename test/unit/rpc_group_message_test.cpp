@@ -140,11 +140,62 @@ TEST_CASE("a group's call is changed for each callee, and its header is an inqui
   CHECK_FALSE(decode_group_request(message)); // an inquiry has no content
 }
 
+TEST_CASE("a group's bulk call has the size of its content, and a part its offset")
+{
+  group_request r = example();
+  r.kind = group_request_kind::bulk;
+  r.bytes = 0x0102030405060708;
+  bytes message = encoded(r);
+  CHECK(message.size() == group_request::header_size + 8 + 20 + 7 + 7);
+  CHECK(message[group_request::header_size] == std::byte{1}); // big-endian
+  const auto call = decode_group_request(message);
+  REQUIRE(call);
+  CHECK(call->kind == group_request_kind::bulk);
+  CHECK(call->bytes == r.bytes);
+  CHECK(call->method.name == "count/1");
+  CHECK(bytes(call->content.begin(), call->content.end()) == content);
+  for (std::size_t size = 0; size != message.size() - content.size(); ++size)
+    CHECK_FALSE(decode_group_request(std::span(message).first(size)));
+  set(message, group_request::header_size, 0, 8);
+  CHECK_FALSE(decode_group_request(message)); // a call has content or is no bulk call
+
+  r.kind = group_request_kind::part;
+  r.bytes = 0; // the first part
+  message = encoded(r);
+  CHECK(message.size() == group_request::header_size + 8);
+  const auto part = decode_group_request(message);
+  REQUIRE(part);
+  CHECK(part->kind == group_request_kind::part);
+  CHECK(part->bytes == 0);
+  for (std::size_t size = 0; size != message.size(); ++size)
+    CHECK_FALSE(decode_group_request(std::span(message).first(size)));
+  message.push_back({});
+  CHECK_FALSE(decode_group_request(message));
+}
+
+TEST_CASE("a member's answer to a part is decoded as it was encoded, and no other answer")
+{
+  bytes message;
+  append_progress(message, 0x0102030405060708);
+  CHECK(message.size() == 12);
+  CHECK(decode_progress(message) == std::uint64_t{0x0102030405060708});
+  CHECK_FALSE(decode_group_answer(message, {3, 4}));
+  for (std::size_t size = 0; size != message.size(); ++size)
+    CHECK_FALSE(decode_progress(std::span(message).first(size)));
+  set(message, 0, 2, 4);
+  CHECK_FALSE(decode_progress(message));
+  bytes pending;
+  append_pending(pending);
+  CHECK_FALSE(decode_progress(pending));
+}
+
 TEST_CASE("a group's call with a wrong field is refused")
 {
   CHECK(accepts(at_kind, 1));
   CHECK_FALSE(accepts(at_kind, 0));
-  CHECK_FALSE(accepts(at_kind, 3));
+  CHECK_FALSE(accepts(at_kind, 3)); // the size of the content is missing
+  CHECK_FALSE(accepts(at_kind, 4));
+  CHECK_FALSE(accepts(at_kind, 5));
   CHECK(accepts(at_root, 9));
   CHECK_FALSE(accepts(at_root, 10));
   CHECK(accepts(at_members, 5));
@@ -261,7 +312,9 @@ TEST_CASE("changed bytes of a group's messages give a value in its bounds or not
   std::mt19937 random(1);
   for (int i = 0; i != 20000; ++i)
   {
-    bytes request = encoded(example());
+    group_request original = example();
+    original.kind = static_cast<group_request_kind>(1 + random() % 4);
+    bytes request = encoded(original);
     bytes answer = encoded(example_part);
     for (bytes* const each : {&request, &answer})
     {
