@@ -20,8 +20,8 @@ namespace rdma::detail::rpc {
 class group_content
 {
 public:
-  // A member passes bytes on when it has so many of them, or the last ones.
-  static constexpr std::size_t part_max = 256 * 1024;
+  // Most bytes of an offer. Smaller parts reach the last member earlier, but each costs a call.
+  static constexpr std::size_t part_max = 1024 * 1024;
 
   // The root has all bytes at the beginning.
   group_content(std::uint64_t size, bool is_root)
