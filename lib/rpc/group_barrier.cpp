@@ -209,17 +209,30 @@ void group_barrier::end(std::uint64_t number, const error_code& ec, const missin
   std::move(ended.mapped().handler).complete(ec, missing);
 }
 
-void group_barrier::close()
+void group_barrier::end_all(const error_code& ec, const missing_list& missing)
 {
   std::map<std::uint64_t, entry> all;
-  std::map<std::uint64_t, rdma::rpc::responder<enter_method>> asked;
   {
     const std::lock_guard lock(mutex_);
     all.swap(waiting_);
-    asked.swap(asked_);
   }
   for (auto& [number, each] : all)
-    std::move(each.handler).complete(asio::error::operation_aborted, {});
+    std::move(each.handler).complete(ec, missing);
+}
+
+void group_barrier::lose_root()
+{
+  end_all(error::peer_lost, {{0, error::peer_lost}});
+}
+
+void group_barrier::close()
+{
+  std::map<std::uint64_t, rdma::rpc::responder<enter_method>> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    asked.swap(asked_);
+  }
+  end_all(asio::error::operation_aborted, {});
 }
 
 } // namespace rdma::detail::rpc

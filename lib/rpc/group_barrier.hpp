@@ -48,6 +48,9 @@ public:
   void enter(const std::shared_ptr<group_core>& group, const rdma::rpc::group_call_options& options,
     handler_type handler, boost::asio::cancellation_slot slot);
 
+  // Rank 0 is known to have failed: ends all with peer_lost.
+  void lose_root();
+
   // Ends all with operation_aborted.
   void close();
 
@@ -81,6 +84,7 @@ private:
     const rdma::rpc::group_call_options& options);
   void tell_all(const std::shared_ptr<group_core>& group, std::uint64_t number,
     const rdma::rpc::group_call_options& options, const missing_list& missing);
+  void end_all(const error_code& ec, const missing_list& missing);
   void end(std::uint64_t number, const error_code& ec, const missing_list& missing);
 
   const io_executor executor_;

@@ -31,6 +31,13 @@ bool is_right(const rdma::rpc::group_call_options& options)
     && options.silence.count() >= 0;
 }
 
+bool is_right(const rdma::rpc::group_options& options)
+{
+  return options.fan_out != 0 && options.probe_period.count() >= 0
+    && options.probe_period <= timeout_max && options.suspicion_time.count() >= 0
+    && options.suspicion_time <= timeout_max;
+}
+
 // Orders the processes that have had the same rank, one after the other.
 std::uint64_t now_as_incarnation()
 {
@@ -45,10 +52,12 @@ std::shared_ptr<group_core> group_core::make(const io_executor& executor,
   const protection_domain& domain, std::vector<endpoint_type> members, std::uint32_t rank,
   const rdma::rpc::group_options& options)
 {
-  if (rank >= members.size() || members.size() > UINT32_MAX || options.fan_out == 0)
+  if (rank >= members.size() || members.size() > UINT32_MAX || !is_right(options))
     throw system_error(asio::error::invalid_argument, "rpc::group");
   const rdma::rpc::client checked(executor, domain, options.client); // throws now and not later
-  return std::make_shared<group_impl>(executor, domain, std::move(members), rank, options);
+  auto made = std::make_shared<group_impl>(executor, domain, std::move(members), rank, options);
+  made->start_gossip();
+  return made;
 }
 
 group_impl::group_impl(const io_executor& executor, const protection_domain& domain,
@@ -62,6 +71,9 @@ group_impl::group_impl(const io_executor& executor, const protection_domain& dom
   , alarm_(connection_service::of(inner_executor(executor)))
   , barrier_(std::make_shared<group_barrier>(
       executor, static_cast<std::uint32_t>(endpoints_.size()), rank, incarnation_))
+  , gossip_(options.probe_period.count() > 0
+        ? std::make_shared<group_gossip>(executor, domain, endpoints_, rank, options, incarnation_)
+        : nullptr)
 {
   barrier_->add_methods(*this);
 }
@@ -166,6 +178,8 @@ void group_impl::enter_barrier(const io_executor& executor,
   if (!is_open())
     return std::move(waiting).complete(error::closed, {});
   barrier_->enter(shared_from_this(), options, std::move(waiting), slot);
+  if (has_failed(0))
+    barrier_->lose_root();
 }
 
 void group_impl::close()
@@ -188,6 +202,8 @@ void group_impl::close()
         clients.push_back(std::move(each.by));
     members_.clear();
   }
+  if (gossip_)
+    gossip_->close();
   // From now on, nothing else uses the records but the ends of parts of their contents.
   for (const auto& each : clients)
     each->close();

@@ -16,6 +16,7 @@
 #include "rpc/group_barrier.hpp"
 #include "rpc/group_call.hpp"
 #include "rpc/group_content.hpp"
+#include "rpc/group_gossip.hpp"
 #include "rpc/group_history.hpp"
 #include "rpc/group_message.hpp"
 
@@ -52,9 +53,16 @@ public:
     outcome_handler handler) override;
   void enter_barrier(const io_executor& executor, const rdma::rpc::group_call_options& options,
     missing_handler handler) override;
+  void take_gossip(
+    std::span<const std::byte> request, rdma::rpc::responder<gossip_transport> to) override;
+  [[nodiscard]] rdma::rpc::group_membership membership() const override;
+  void wait_change(
+    const io_executor& executor, std::uint64_t known, membership_handler handler) override;
   void close() override;
   [[nodiscard]] bool is_open() const override;
 
+  // Precondition: called once, before other functions.
+  void start_gossip();
   void on_alarm();
 
 private:
@@ -132,6 +140,16 @@ private:
   {
     return static_cast<std::uint32_t>((std::uint64_t{of.header.root} + place) % endpoints_.size());
   }
+  [[nodiscard]] std::uint32_t place_of(const record& of, std::uint32_t rank) const
+  {
+    return static_cast<std::uint32_t>(
+      (std::uint64_t{rank} + endpoints_.size() - of.header.root) % endpoints_.size());
+  }
+  [[nodiscard]] bool has_failed(std::uint32_t rank) const
+  {
+    return gossip_ && gossip_->has_failed(rank);
+  }
+  void on_membership(const rdma::rpc::group_membership& now);
   [[nodiscard]] error_code find(const method_description& what, group_method*& found) const;
   [[nodiscard]] error_code accept(
     const lock_type& lock, const group_request& r, record_ptr& found, bool& is_fresh);
@@ -189,6 +207,7 @@ private:
   const std::shared_ptr<std::atomic<std::size_t>> content_bytes_ =
     std::make_shared<std::atomic<std::size_t>>(0);
   const std::shared_ptr<group_barrier> barrier_;
+  const std::shared_ptr<group_gossip> gossip_; // empty without a period
 };
 
 } // namespace rdma::detail::rpc

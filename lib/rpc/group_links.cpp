@@ -19,6 +19,8 @@ void group_impl::send(
   const lock_type& lock, const record_ptr& of, const task& what, bool may_repeat)
 {
   const std::uint32_t rank = rank_of(*of, what.to.first);
+  if (has_failed(rank))
+    return of->state.take_failure(what.to.first, error::peer_lost, steady_clock::now());
   member& to = members_[rank];
   if (!to.by || !to.by->is_open())
     try

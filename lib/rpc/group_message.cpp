@@ -21,6 +21,9 @@ constexpr std::size_t method_size = 20; // in front of the name
 constexpr std::size_t answer_size = 12;
 constexpr std::size_t progress_size = 12;
 constexpr std::size_t absence_size = 12;
+constexpr std::size_t gossip_request_size = 20; // in front of the reports
+constexpr std::size_t gossip_answer_size = 8;
+constexpr std::size_t report_size = 16;
 
 unsigned char* characters(std::byte* at) noexcept
 {
@@ -56,6 +59,34 @@ public:
 private:
   std::span<const std::byte> left_;
 };
+
+void append_reports(std::vector<std::byte>& to, std::span<const swim_report> what)
+{
+  for (const swim_report& each : what)
+  {
+    append(to, each.rank);
+    append(to, static_cast<std::uint32_t>(each.health));
+    append(to, each.incarnation);
+  }
+}
+
+bool take_reports(number_reader& from, std::uint32_t members, std::vector<swim_report>& to)
+{
+  const std::size_t size = from.left().size();
+  if (size % report_size != 0 || size / report_size > swim::reports_max + 1)
+    return false;
+  while (!from.left().empty())
+  {
+    swim_report& made = to.emplace_back();
+    made.rank = from.get<std::uint32_t>();
+    made.health = static_cast<swim_health>(from.get<std::uint32_t>());
+    made.incarnation = from.get<std::uint64_t>();
+    if (made.rank >= members || made.health < swim_health::alive
+      || made.health > swim_health::failed || made.incarnation > swim_report::incarnation_max)
+      return false;
+  }
+  return true;
+}
 
 enum class answer_state : std::uint32_t
 {
@@ -249,6 +280,51 @@ std::optional<std::vector<group_absence>> decode_absences(
     result.push_back({place, failure_of(failure)});
   }
   return result;
+}
+
+void append_gossip_request(std::vector<std::byte>& to, const gossip_request& what)
+{
+  append(to, what.members);
+  append(to, what.sender);
+  append(to, what.target);
+  append(to, what.incarnation);
+  append_reports(to, what.reports);
+}
+
+void append_gossip_answer(std::vector<std::byte>& to, const gossip_answer& what)
+{
+  append(to, what.incarnation);
+  append_reports(to, what.reports);
+}
+
+std::optional<gossip_request> decode_gossip_request(
+  std::span<const std::byte> from, std::uint32_t members)
+{
+  if (from.size() < gossip_request_size)
+    return std::nullopt;
+  number_reader reader(from);
+  gossip_request r;
+  r.members = reader.get<std::uint32_t>();
+  r.sender = reader.get<std::uint32_t>();
+  r.target = reader.get<std::uint32_t>();
+  r.incarnation = reader.get<std::uint64_t>();
+  if (r.members != members || r.sender >= members || r.target >= members || r.target == r.sender
+    || r.incarnation > swim_report::incarnation_max || !take_reports(reader, members, r.reports))
+    return std::nullopt;
+  return r;
+}
+
+std::optional<gossip_answer> decode_gossip_answer(
+  std::span<const std::byte> from, std::uint32_t members)
+{
+  if (from.size() < gossip_answer_size)
+    return std::nullopt;
+  number_reader reader(from);
+  gossip_answer a;
+  a.incarnation = reader.get<std::uint64_t>();
+  if (a.incarnation > swim_report::incarnation_max || !take_reports(reader, members, a.reports))
+    return std::nullopt;
+  return a;
 }
 
 } // namespace rdma::detail::rpc

@@ -10,6 +10,7 @@
 
 #include "rpc/group_call.hpp"
 #include "rpc/message.hpp"
+#include "rpc/swim.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -88,6 +89,31 @@ std::optional<std::uint64_t> decode_progress(std::span<const std::byte> from);
 void append_absences(std::vector<std::byte>& to, std::span<const group_absence> what);
 std::optional<std::vector<group_absence>> decode_absences(
   std::span<const std::byte> from, group_range range);
+
+// A message of the failure detection. A request is a ping if the target is the callee. Another
+// callee is asked to ping the target, and answers when this has answered.
+struct gossip_request
+{
+  std::uint32_t members = 0;     // of the group
+  std::uint32_t sender = 0;      // rank
+  std::uint32_t target = 0;      // rank
+  std::uint64_t incarnation = 0; // of the sender
+  std::vector<swim_report> reports;
+};
+
+struct gossip_answer
+{
+  std::uint64_t incarnation = 0; // of the target
+  std::vector<swim_report> reports;
+};
+
+void append_gossip_request(std::vector<std::byte>& to, const gossip_request& what);
+void append_gossip_answer(std::vector<std::byte>& to, const gossip_answer& what);
+// Return nothing for bytes that are no message of a member of a group with so many members.
+std::optional<gossip_request> decode_gossip_request(
+  std::span<const std::byte> from, std::uint32_t members);
+std::optional<gossip_answer> decode_gossip_answer(
+  std::span<const std::byte> from, std::uint32_t members);
 
 } // namespace rdma::detail::rpc
 

@@ -332,4 +332,70 @@ TEST_CASE("changed bytes of a group's messages give a value in its bounds or not
   }
 }
 
+TEST_CASE("messages of failure detection are decoded as they were encoded")
+{
+  const gossip_request request{
+    10, 3, 4, 7, {{4, swim_health::suspected, 6}, {9, swim_health::failed, 0}}};
+  bytes message;
+  append_gossip_request(message, request);
+  CHECK(message.size() == 20 + 2 * 16);
+  const auto r = decode_gossip_request(message, 10);
+  REQUIRE(r);
+  CHECK(r->members == 10);
+  CHECK(r->sender == 3);
+  CHECK(r->target == 4);
+  CHECK(r->incarnation == 7);
+  CHECK(r->reports == request.reports);
+  message.clear();
+  append_gossip_answer(message, {8, request.reports});
+  CHECK(message.size() == 8 + 2 * 16);
+  const auto a = decode_gossip_answer(message, 10);
+  REQUIRE(a);
+  CHECK(a->incarnation == 8);
+  CHECK(a->reports == request.reports);
+}
+
+TEST_CASE("messages of failure detection out of range are refused")
+{
+  const auto accepts = [](const gossip_request& what)
+  {
+    bytes request;
+    append_gossip_request(request, what);
+    bytes answer;
+    append_gossip_answer(answer, {what.incarnation, what.reports});
+    const bool is_answer = decode_gossip_answer(answer, 10).has_value();
+    return std::pair(decode_gossip_request(request, 10).has_value(), is_answer);
+  };
+  const std::pair both(true, true);
+  const std::pair none(false, false);
+  const std::pair answer_only(false, true);
+  constexpr auto most = swim_report::incarnation_max;
+  const auto report = [&](const swim_report& what) { return accepts({10, 3, 4, 7, {what}}); };
+  CHECK(accepts({10, 9, 0, most, {}}) == both);
+  CHECK(accepts({11, 3, 4, 7, {}}) == answer_only);
+  CHECK(accepts({10, 10, 4, 7, {}}) == answer_only);
+  CHECK(accepts({10, 3, 10, 7, {}}) == answer_only);
+  CHECK(accepts({10, 3, 3, 7, {}}) == answer_only);
+  CHECK(accepts({10, 3, 4, most + 1, {}}) == none);
+  CHECK(report({9, swim_health::alive, most}) == both);
+  CHECK(report({10, swim_health::alive, 0}) == none);
+  CHECK(report({9, swim_health{0}, 0}) == none);
+  CHECK(report({9, swim_health{4}, 0}) == none);
+  CHECK(report({9, swim_health::failed, most + 1}) == none);
+  CHECK(accepts({10, 3, 4, 7, std::vector<swim_report>(swim::reports_max + 1)}) == both);
+  CHECK(accepts({10, 3, 4, 7, std::vector<swim_report>(swim::reports_max + 2)}) == none);
+}
+
+TEST_CASE("messages of failure detection that are cut short are refused")
+{
+  bytes request;
+  append_gossip_request(request, {10, 3, 4, 7, std::vector<swim_report>(1)});
+  bytes answer;
+  append_gossip_answer(answer, {7, std::vector<swim_report>(1)});
+  for (std::size_t size = 0; size != request.size(); ++size)
+    CHECK(decode_gossip_request(std::span(request).first(size), 10).has_value() == (size == 20));
+  for (std::size_t size = 0; size != answer.size(); ++size)
+    CHECK(decode_gossip_answer(std::span(answer).first(size), 10).has_value() == (size == 8));
+}
+
 } // namespace test::rpc_group_message_test

@@ -53,6 +53,10 @@ namespace rdma::rpc {
  * Every member is made with the same list of endpoints. Its rank is its place in the list. It
  * connects to other members when it needs them, and again if a connection has ended.
  *
+ * @par Failure detection
+ * With group_options::probe_period, members ping each other and exchange which of them have failed.
+ * Calls and barriers then bypass these members at once, with error::peer_lost.
+ *
  * @par Handlers
  * They have the forms of basic_server, and run on the server's executor, at most once for each call
  * in a process. A member that does not return to its executor for group_call_options::silence is
@@ -109,6 +113,11 @@ public:
     server.template handle<transport>(
       [core = this->core_](std::span<const std::byte> request, const call_info& info,
         responder<transport> answer) { core->take(request, info, std::move(answer)); });
+    using gossip = rdma::detail::rpc::gossip_transport;
+    if (options.probe_period.count() > 0)
+      server.template handle<gossip>(
+        [core = this->core_](std::span<const std::byte> request, responder<gossip> answer)
+        { core->take_gossip(request, std::move(answer)); });
   }
 
   /// Makes a member in the context's own protection domain. Throws system_error.
@@ -234,6 +243,7 @@ public:
    * @par Errors
    * @li boost::asio::error::timed_out: the barrier has ended without this member, which came too
    *     late, or group_call_options::timeout is over: rank 0 has failed or was not here in time.
+   * @li error::peer_lost: rank 0 is known to have failed. See membership().
    * @li boost::asio::error::invalid_argument, error::forked, error::closed: see async_broadcast().
    * @li error::overloaded: 4096 calls were made since the oldest one of rank 0 that has not ended.
    *     At rank 0 only.
@@ -257,6 +267,57 @@ public:
             executor, core.get(), how, std::forward<decltype(handler)>(handler));
         }),
       token, options);
+  }
+
+  /// Returns the members that are known to have failed.
+  /**
+   * All members are taken as alive at first. A member has failed if it has not answered pings for
+   * group_options::suspicion_time after it was suspected. It is alive again when it answers, or was
+   * started again. The same changes reach all members, but not at the same time.
+   *
+   * Without group_options::probe_period, no member is known to have failed.
+   */
+  [[nodiscard]] group_membership membership() const
+  {
+    return this->core_ ? this->core_->membership() : group_membership();
+  }
+
+  /// Waits until the membership has another version.
+  /**
+   * @param known The version that the program has. If it is not the current one, the operation
+   * completes at once, so that no change is missed.
+   * @param token A completion token for the signature below.
+   *
+   * @code
+   * auto now = group.membership();
+   * for (;;)
+   *   now = co_await group.async_wait_change(now.version, asio::use_awaitable);
+   * @endcode
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, group_membership) @endcode
+   *
+   * @par Errors
+   * @li boost::asio::error::operation_not_supported: group_options::probe_period is 0.
+   * @li operation_aborted: the operation was cancelled, or the group was closed.
+   * @li error::forked, error::closed: see async_broadcast().
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the operation at once.
+   */
+  template <boost::asio::completion_token_for<void(error_code, group_membership)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_wait_change(std::uint64_t known,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code, group_membership)>(
+      rdma::detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler, std::uint64_t version)
+        {
+          rdma::detail::rpc::start_wait_change(
+            executor, core.get(), version, std::forward<decltype(handler)>(handler));
+        }),
+      token, known);
   }
 };
 

@@ -32,8 +32,25 @@ struct group_options
    * their content alone is larger. */
   std::size_t content_max = 256 * 1024 * 1024;
 
+  /// Time between two pings of the failure detection: up to 10 days. 0: no failure detection.
+  /** Each member must have it, or none. See basic_group::membership(). */
+  std::chrono::nanoseconds probe_period{0};
+
+  /// Time after which a suspected member that does not answer has failed: up to 10 days.
+  /** 0: (4 + log2 N) periods with N members, where the logarithm is rounded down. */
+  std::chrono::nanoseconds suspicion_time{0};
+
   /// Options of the connections to other members.
   client_options client;
+};
+
+/// The members that have failed, as far as a member knows.
+struct group_membership
+{
+  /// Is larger after each change.
+  std::uint64_t version = 0;
+  /// The ranks of members that are known to have failed, in ascending order.
+  std::vector<std::uint32_t> failed;
 };
 
 /// Options of a call to a group.

@@ -35,6 +35,10 @@ namespace rdma::detail::rpc {
 using group_transport =
   rdma::rpc::method<"rdma.group/1", std::span<const std::byte>, std::span<const std::byte>>;
 
+// The method of failure detection, likewise.
+using gossip_transport =
+  rdma::rpc::method<"rdma.gossip/1", std::span<const std::byte>, std::span<const std::byte>>;
+
 // The handler of a method at this member, and the reduction of its replies.
 class group_method
 {
@@ -113,6 +117,8 @@ public:
   using outcome_handler = boost::asio::any_completion_handler<void(error_code, group_outcome)>;
   using missing_handler =
     boost::asio::any_completion_handler<void(error_code, std::vector<rdma::rpc::missing_member>)>;
+  using membership_handler =
+    boost::asio::any_completion_handler<void(error_code, rdma::rpc::group_membership)>;
   using answer = rdma::rpc::responder<group_transport>;
 
   // Throws system_error.
@@ -130,6 +136,12 @@ public:
     const rdma::rpc::group_call_options& options, outcome_handler handler) = 0;
   virtual void enter_barrier(const io_executor& executor,
     const rdma::rpc::group_call_options& options, missing_handler handler) = 0;
+  // Precondition: group_options::probe_period is positive.
+  virtual void take_gossip(
+    std::span<const std::byte> request, rdma::rpc::responder<gossip_transport> to) = 0;
+  [[nodiscard]] virtual rdma::rpc::group_membership membership() const = 0;
+  virtual void wait_change(
+    const io_executor& executor, std::uint64_t known, membership_handler handler) = 0;
   virtual void close() = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
 };
@@ -140,6 +152,8 @@ void start_broadcast(const group_core::io_executor& executor, group_core* core,
   const rdma::rpc::group_call_options& options, group_core::outcome_handler handler);
 void start_barrier(const group_core::io_executor& executor, group_core* core,
   const rdma::rpc::group_call_options& options, group_core::missing_handler handler);
+void start_wait_change(const group_core::io_executor& executor, group_core* core,
+  std::uint64_t known, group_core::membership_handler handler);
 
 // The handler for an outcome that calls one for the result.
 template <class Result, class Handler>

@@ -1,0 +1,294 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "rpc/group_gossip.hpp"
+
+#include "boost_rdma/detail/inner_executor.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace rdma::detail::rpc {
+
+namespace asio = boost::asio;
+using std::chrono::steady_clock;
+
+group_gossip::group_gossip(const io_executor& executor, const protection_domain& domain,
+  const std::vector<endpoint_type>& members, std::uint32_t rank,
+  const rdma::rpc::group_options& options, std::uint64_t incarnation)
+  : executor_(executor)
+  , domain_(domain)
+  , endpoints_(members)
+  , rank_(rank)
+  , options_(options)
+  , alarm_(connection_service::of(inner_executor(executor)))
+  , state_({.members = static_cast<std::uint32_t>(members.size()),
+             .rank = rank,
+             .incarnation = incarnation,
+             .period = options.probe_period,
+             .suspicion = options.suspicion_time,
+             .seed = static_cast<std::uint32_t>(incarnation) ^ rank},
+      steady_clock::now())
+{
+}
+
+void group_gossip::start(hooks h)
+{
+  hooks_ = std::move(h);
+  const lock_type lock(mutex_);
+  set_alarm();
+}
+
+template <class Function>
+bool group_gossip::update(Function function)
+{
+  std::map<std::uint64_t, handler_type> waiting;
+  membership changed;
+  {
+    const lock_type lock(mutex_);
+    if (closed_)
+      return false;
+    function(steady_clock::now());
+    set_alarm();
+    if (std::exchange(reported_, state_.version()) == state_.version())
+      return true;
+    waiting.swap(waiting_);
+    changed = membership_now();
+  }
+  hooks_.changed(changed);
+  for (auto& [number, each] : waiting)
+    std::move(each).complete({}, changed);
+  return true;
+}
+
+// --- messages of other members ---
+
+void group_gossip::take(std::span<const std::byte> request, answer to)
+{
+  const auto r = decode_gossip_request(request, static_cast<std::uint32_t>(endpoints_.size()));
+  if (!r || r->sender == rank_)
+    return to.fail(error::malformed_message);
+  outgoing_ptr relay;
+  std::vector<std::byte> reply;
+  const bool is_open = update(
+    [&](time_point now)
+    {
+      for (const swim_report& each : r->reports)
+        state_.take(each, now);
+      state_.take_contact(r->sender, r->incarnation, now);
+      if (r->target == rank_)
+        append_gossip_answer(reply, {state_.incarnation(), state_.take_reports(r->sender)});
+      else if (relays_ != relays_max)
+      {
+        ++relays_;
+        relay = std::make_shared<outgoing>();
+        relay->what = {r->target, r->target, now + options_.probe_period / 3};
+        relay->rank_of_asker = r->sender;
+      }
+    });
+  if (!is_open)
+    to.fail(error::closed);
+  else if (relay)
+  {
+    relay->asker.emplace(std::move(to));
+    send(relay);
+  }
+  else if (r->target == rank_)
+    to.reply(reply);
+  else
+    to.fail(error::overloaded);
+}
+
+// --- pings ---
+
+void group_gossip::send(const outgoing_ptr& of)
+{
+  of->by = hooks_.connection(of->what.to);
+  if (of->by)
+    return submit(of);
+  try
+  {
+    of->by = std::make_shared<rdma::rpc::client>(executor_, domain_, options_.client);
+  }
+  catch (const system_error& e)
+  {
+    return on_answer(of, e.code(), {});
+  }
+  of->is_own = true;
+  const bool is_open = update([&](time_point) { own_.emplace(of->what.until, of); });
+  if (!is_open)
+    return on_answer(of, error::closed, {});
+  of->by->async_connect(endpoints_[of->what.to],
+    [self = shared_from_this(), of](const error_code& ec)
+    {
+      if (ec)
+        self->on_answer(of, ec, {});
+      else
+        self->submit(of);
+    });
+}
+
+void group_gossip::submit(const outgoing_ptr& of)
+{
+  const auto now = steady_clock::now();
+  if (of->what.until <= now)
+    return on_answer(of, asio::error::timed_out, {});
+  gossip_request r;
+  r.members = static_cast<std::uint32_t>(endpoints_.size());
+  r.sender = rank_;
+  r.target = of->what.target;
+  {
+    const lock_type lock(mutex_);
+    r.incarnation = state_.incarnation();
+    r.reports = state_.take_reports(of->what.to);
+  }
+  std::vector<std::byte> request;
+  append_gossip_request(request, r);
+  of->by->async_call<gossip_transport>(request, {.timeout = of->what.until - now},
+    [self = shared_from_this(), of](const error_code& ec, const std::vector<std::byte>& content)
+    { self->on_answer(of, ec, content); });
+}
+
+void group_gossip::on_answer(
+  const outgoing_ptr& of, error_code ec, std::span<const std::byte> content)
+{
+  release(of);
+  std::optional<gossip_answer> answered;
+  if (!ec)
+    answered = decode_gossip_answer(content, static_cast<std::uint32_t>(endpoints_.size()));
+  if (!ec && !answered)
+    ec = error::malformed_message;
+  std::vector<std::byte> reply;
+  const bool is_open = update(
+    [&](time_point now)
+    {
+      if (of->asker)
+        --relays_;
+      if (!answered)
+        return;
+      for (const swim_report& each : answered->reports)
+        state_.take(each, now);
+      state_.take_contact(of->what.target, answered->incarnation, now);
+      if (of->asker)
+        append_gossip_answer(
+          reply, {answered->incarnation, state_.take_reports(of->rank_of_asker)});
+    });
+  if (!of->asker)
+    return;
+  if (is_open && !ec)
+    of->asker->reply(reply);
+  else
+    of->asker->fail(ec ? ec : make_error_code(error::closed));
+}
+
+void group_gossip::release(const outgoing_ptr& of)
+{
+  if (!of->is_own)
+    return;
+  {
+    const lock_type lock(mutex_);
+    std::erase_if(own_, [&](const auto& each) { return each.second == of; });
+  }
+  of->by->close();
+}
+
+// --- times ---
+
+// The caller has the mutex.
+void group_gossip::set_alarm()
+{
+  auto next = state_.alarm();
+  if (!own_.empty())
+    next = std::min(next, own_.begin()->first);
+  if (next >= alarm_at_)
+    return;
+  alarm_at_ = next;
+  alarm_.set(next, weak_from_this());
+}
+
+// On the thread of connections.
+void group_gossip::on_alarm()
+{
+  const lock_type lock(mutex_);
+  alarm_at_ = time_point::max();
+  if (!closed_)
+    asio::post(executor_, [self = shared_from_this()] { self->on_time(); });
+}
+
+void group_gossip::on_time()
+{
+  std::vector<swim::ping> pings;
+  std::vector<outgoing_ptr> late;
+  update(
+    [&](time_point now)
+    {
+      pings = state_.on_time(now);
+      while (!own_.empty() && own_.begin()->first <= now)
+        late.push_back(own_.extract(own_.begin()).mapped());
+    });
+  for (const outgoing_ptr& each : late)
+    each->by->close(); // its operation ends
+  for (const swim::ping& each : pings)
+  {
+    const auto made = std::make_shared<outgoing>();
+    made->what = each;
+    send(made);
+  }
+}
+
+// --- the program ---
+
+bool group_gossip::has_failed(std::uint32_t rank) const
+{
+  const lock_type lock(mutex_);
+  return state_.health(rank) == swim_health::failed;
+}
+
+group_gossip::membership group_gossip::current() const
+{
+  const lock_type lock(mutex_);
+  return membership_now();
+}
+
+void group_gossip::wait(std::uint64_t known, handler_type handler, asio::cancellation_slot slot)
+{
+  const lock_type lock(mutex_);
+  if (closed_)
+    return std::move(handler).complete(error::closed, {});
+  if (state_.version() != known)
+    return std::move(handler).complete({}, membership_now());
+  const std::uint64_t number = next_waiting_++;
+  waiting_.emplace(number, std::move(handler));
+  on_cancellation(slot, weak_from_this(),
+    [number](group_gossip& self)
+    {
+      const lock_type lock_of_self(self.mutex_);
+      if (auto found = self.waiting_.extract(number))
+        std::move(found.mapped()).complete(asio::error::operation_aborted, {});
+    });
+}
+
+void group_gossip::close()
+{
+  std::map<std::uint64_t, handler_type> waiting;
+  std::multimap<time_point, outgoing_ptr> own;
+  {
+    const lock_type lock(mutex_);
+    closed_ = true;
+    waiting.swap(waiting_);
+    own.swap(own_);
+  }
+  for (const auto& [time, each] : own)
+    each->by->close();
+  for (auto& [number, each] : waiting)
+    std::move(each).complete(asio::error::operation_aborted, {});
+}
+
+} // namespace rdma::detail::rpc
