@@ -46,14 +46,16 @@ void swim::set(const swim_report& what, time_point now)
   member& of = members_[what.rank];
   if ((what.health == swim_health::failed) != (of.health == swim_health::failed))
     ++version_;
+  if (of.repeats == 0)
+    news_.push_back(what.rank);
+  // A group that starts has many new incarnations. They give way to reports of other health.
+  of.is_urgent = what.health != of.health || (of.is_urgent && of.repeats != 0);
+  of.repeats = repeats(settings_.members) / (of.is_urgent ? 1 : 3);
   of.health = what.health;
   of.incarnation = what.incarnation;
   std::erase_if(suspicions_, [&](const suspicion& each) { return each.rank == what.rank; });
   if (what.health == swim_health::suspected)
     suspicions_.push_back({what.rank, what.incarnation, now + suspicion_});
-  if (of.repeats == 0)
-    news_.push_back(what.rank);
-  of.repeats = repeats(settings_.members);
 }
 
 void swim::take_contact(std::uint32_t rank, std::uint64_t incarnation, time_point now)
@@ -85,7 +87,12 @@ std::vector<swim_report> swim::take_reports(std::uint32_t to)
   // The newest first, so that old ones cannot keep them back.
   const auto count = std::min(news_.size(), reports_max);
   std::partial_sort(news_.begin(), news_.begin() + static_cast<std::ptrdiff_t>(count), news_.end(),
-    [&](std::uint32_t a, std::uint32_t b) { return members_[a].repeats > members_[b].repeats; });
+    [&](std::uint32_t a, std::uint32_t b)
+    {
+      const member& first = members_[a];
+      const member& second = members_[b];
+      return std::tie(first.is_urgent, first.repeats) > std::tie(second.is_urgent, second.repeats);
+    });
   for (std::size_t i = 0; i != count; ++i)
   {
     --members_[news_[i]].repeats;
@@ -123,10 +130,16 @@ std::vector<swim::ping> swim::on_time(time_point now)
   end_suspicions(now);
   if (now >= period_ends_)
   {
-    if (probe_ && !probe_->answered)
-      take({probe_->target, swim_health::suspected, members_[probe_->target].incarnation}, now);
+    const auto last = std::exchange(probe_, std::nullopt);
     period_ends_ = now + settings_.period;
     start_probe(result);
+    if (last && !last->answered)
+    {
+      take({last->target, swim_health::suspected, members_[last->target].incarnation}, now);
+      // The ping has the suspicion, so that the member can refute it at once.
+      if (health(last->target) == swim_health::suspected)
+        result.push_back({last->target, last->target, period_ends_});
+    }
   }
   else if (wants_helpers() && now >= helpers_at())
     ask_helpers(result);

@@ -47,7 +47,7 @@ public:
   using duration = std::chrono::steady_clock::duration;
 
   // Reports in a message, without those on its sender and its receiver.
-  static constexpr std::size_t reports_max = 16;
+  static constexpr std::size_t reports_max = 64;
 
   struct settings
   {
@@ -62,7 +62,8 @@ public:
 
   // The suspicion time by default: enough for a report to reach all members, and for the answer.
   static std::uint32_t suspicion_periods(std::uint32_t members);
-  // The number of messages of a member that contain one report.
+  // The number of messages of a member that contain one report; a third of it if only the
+  // incarnation is new.
   static std::uint32_t repeats(std::uint32_t members);
 
   // A ping that must be sent to `target`, or to a helper that is to ping it.
@@ -77,7 +78,8 @@ public:
 
   swim(const settings& s, time_point now);
 
-  // Starts a probe in each period, asks helpers after a third of it, and ends suspicions.
+  // Starts a probe in each period, asks helpers after a third of it, and ends suspicions. Returns
+  // 2 + settings::helpers pings in a period at most.
   std::vector<ping> on_time(time_point now);
   // Returns the time of the next on_time().
   [[nodiscard]] time_point alarm() const;
@@ -105,6 +107,7 @@ private:
     swim_health health = swim_health::alive;
     std::uint64_t incarnation = 0;
     std::uint32_t repeats = 0; // messages that are to contain its report
+    bool is_urgent = false;    // its health has changed since the last of them
   };
   struct suspicion
   {

@@ -148,9 +148,12 @@ TEST_CASE("a member that does not answer is suspected at the end of the period, 
   f.probe(2);
   const auto started = f.now;
   CHECK(f.state.health(2) == alive);
+  std::vector<swim::ping> pings;
   while (f.state.health(2) == alive)
-    f.next();
+    pings = f.next();
   CHECK(f.now == started + period);
+  REQUIRE(pings.size() == 2); // the next probe, and one with the suspicion
+  CHECK(pings[1] == swim::ping{2, 2, f.now + period});
   CHECK(f.state.health(2) == suspected);
   CHECK(f.state.version() == 0);
   CHECK(f.state.failed().empty());
@@ -261,14 +264,14 @@ TEST_CASE("the largest incarnation does not overflow")
 
 TEST_CASE("a report is in a bounded number of messages, the newest reports first")
 {
-  fixture f(64);
-  const auto repeats = swim::repeats(64);
+  fixture f(200);
+  const auto repeats = swim::repeats(200);
   f.state.take({1, suspected, 10}, f.now);
   for (std::uint32_t i = 0; i != repeats; ++i)
     CHECK(f.state.take_reports(2) == reports{{1, suspected, 10}});
   CHECK(f.state.take_reports(2).empty());
 
-  for (std::uint32_t i = 10; i != 50; ++i)
+  for (std::uint32_t i = 10; i != 150; ++i)
     f.state.take({i, failed, 1}, f.now);
   std::map<std::uint32_t, std::uint32_t> counts;
   for (std::size_t n = 1; n != 0;)
@@ -279,7 +282,7 @@ TEST_CASE("a report is in a bounded number of messages, the newest reports first
     for (const swim_report& each : all)
       ++counts[each.rank];
   }
-  CHECK(counts.size() == 40);
+  CHECK(counts.size() == 140);
   for (const auto& [rank, count] : counts)
     CHECK(count == repeats);
 
@@ -290,6 +293,21 @@ TEST_CASE("a report is in a bounded number of messages, the newest reports first
   // A change begins the count again.
   f.state.take({3, alive, 2}, f.now);
   CHECK(f.state.take_reports(2).front() == swim_report{3, alive, 2});
+}
+
+TEST_CASE("new incarnations are repeated less often, and behind reports of another health")
+{
+  fixture f(200);
+  f.state.take({1, suspected, 10}, f.now);
+  for (std::uint32_t i = 0; i != swim::repeats(200) - 1; ++i)
+    static_cast<void>(f.state.take_reports(2));
+  for (std::uint32_t i = 10; i != 10 + swim::reports_max; ++i)
+    f.state.take({i, alive, 1}, f.now);
+  CHECK(f.state.take_reports(2).front() == swim_report{1, suspected, 10});
+  std::uint32_t messages = 1;
+  while (!f.state.take_reports(2).empty())
+    ++messages;
+  CHECK(messages == swim::repeats(200) / 3 + 1); // not all of them are in the first one
 }
 
 TEST_CASE("a message to a member that is not alive always begins with the report on it")
