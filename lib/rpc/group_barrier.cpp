@@ -222,6 +222,11 @@ void group_barrier::end_all(const error_code& ec, const missing_list& missing)
 
 void group_barrier::lose_root()
 {
+  {
+    // Rank 0 begins a new count, also if this member has had no barrier of it.
+    const std::lock_guard lock(mutex_);
+    epoch_ = std::max<std::uint64_t>(epoch_, 1);
+  }
   end_all(error::peer_lost, {{0, error::peer_lost}});
 }
 

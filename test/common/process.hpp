@@ -58,6 +58,8 @@ public:
   }
   [[nodiscard]] bool succeeded() { return wait() == 0; }
 
+  void signal(int number) { ::kill(pid_, number); }
+
   /// Kills the process. Returns false if it had failed before.
   [[nodiscard]] bool kill_or_succeed()
   {

@@ -9,13 +9,15 @@
 #include "rpc/group_message.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 // Fuzzes the messages between members of a group (doc/rpc_protocol.md). The first byte of the input
-// is 0 for a request, or the number of places of an answer. The bytes of the peer follow.
+// is 0 for a request, 255 and 254 for a request and an answer of failure detection, or the number
+// of places of an answer. The bytes of the peer follow.
 
 using namespace rdma::detail::rpc;
 using test::require;
@@ -61,6 +63,44 @@ void take_answer(std::span<const std::byte> bytes, std::uint32_t count)
   }
 }
 
+constexpr std::uint32_t members = 10;
+
+void check_reports(const std::vector<swim_report>& reports)
+{
+  require(reports.size() <= swim::reports_max + 1, "the number of reports is bounded");
+  swim state({.members = members, .incarnation = 5, .period = std::chrono::seconds(1)}, {});
+  for (const swim_report& each : reports)
+  {
+    require(each.rank < members, "ranks are in the group");
+    require(each.incarnation <= swim_report::incarnation_max, "incarnations are bounded");
+    state.take(each, {});
+  }
+  require(state.health(0) == swim_health::alive, "a member refutes reports of itself");
+}
+
+void take_gossip_request(std::span<const std::byte> bytes)
+{
+  const auto r = decode_gossip_request(bytes, members);
+  if (!r)
+    return;
+  require(r->sender < members && r->target < members, "ranks are in the group");
+  check_reports(r->reports);
+  std::vector<std::byte> again;
+  append_gossip_request(again, *r);
+  require(std::ranges::equal(again, bytes), "a request of failure detection has one encoding");
+}
+
+void take_gossip_answer(std::span<const std::byte> bytes)
+{
+  const auto a = decode_gossip_answer(bytes, members);
+  if (!a)
+    return;
+  check_reports(a->reports);
+  std::vector<std::byte> again;
+  append_gossip_answer(again, *a);
+  require(std::ranges::equal(again, bytes), "an answer of failure detection has one encoding");
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
@@ -70,6 +110,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
   if (data[0] == 0)
     take_request(bytes);
+  else if (data[0] == 255)
+    take_gossip_request(bytes);
+  else if (data[0] == 254)
+    take_gossip_answer(bytes);
   else
     take_answer(bytes, data[0]);
   return 0;
