@@ -241,7 +241,7 @@ TEST_CASE("members find a process that is killed and one that is stopped, and ta
   rpc::group_options options;
   options.fan_out = 2;
   options.probe_period = emulated() ? 2s : 250ms;
-  options.suspicion_time = 8 * options.probe_period;
+  options.suspicion_time = 12 * options.probe_period;
   group_of_processes group(count, {{1, SIGKILL}, {6, SIGSTOP}}, options, 1);
   group.wait_for({}, count);
   static_cast<void>(group.call<total>(true, 60s));
