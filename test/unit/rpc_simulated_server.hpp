@@ -65,7 +65,8 @@ public:
     { return exchange(r, of); };
     all.push_back(std::make_unique<rdma::detail::rpc::served_method>(
       std::make_unique<rdma::detail::rpc::flow_handler<items, executor_type, decltype(flow)>>(
-        executor_type(world.server_io.get_executor()), flow)));
+        executor_type(world.server_io.get_executor()), flow),
+      nullptr));
     const auto made = std::make_shared<connection_type>(std::move(stream),
       executor_type(world.server_io.get_executor()),
       rdma::detail::rpc::alarm(world.alarm_io, world.inbox), methods_, options,
@@ -166,7 +167,8 @@ private:
   {
     methods_->push_back(std::make_unique<rdma::detail::rpc::served_method>(
       std::make_unique<rdma::detail::rpc::typed_handler<Method, executor_type, Function>>(
-        executor_type(world_.server_io.get_executor()), std::move(function))));
+        executor_type(world_.server_io.get_executor()), std::move(function)),
+      nullptr));
   }
 
   void begin(simulated::words r)

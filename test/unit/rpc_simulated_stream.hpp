@@ -184,6 +184,7 @@ public:
     require(!arrived_.empty() || consumed_ == 0, "only bytes that have arrived are consumed");
   }
 
+  using stream_core::connect;
   void connect(const io_executor& executor, const endpoint_type&, plain_handler handler) override
   {
     rdma::detail::waiting_handler<>(executor, std::move(handler)).complete(failed_);
