@@ -41,7 +41,7 @@ struct group_options
   std::chrono::nanoseconds suspicion_time{0};
 
   /// Options of the connections to other members.
-  client_options client;
+  client_options client{};
 };
 
 /// The members that have failed, as far as a member knows.
