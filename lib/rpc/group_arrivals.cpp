@@ -146,6 +146,8 @@ error_code group_impl::accept(
 
 void group_impl::start_own(const record_ptr& of)
 {
+  if (process_.foreign())
+    return;
   std::shared_ptr<own_call> made;
   received_content content;
   {

@@ -39,6 +39,14 @@ struct counted_room
   const std::shared_ptr<std::atomic<std::size_t>> bytes;
 };
 
+// Bytes that travel in messages are dropped from now on. One-sided operations that were posted
+// still write to their memory.
+void stop_pulling(std::shared_ptr<asio::cancellation_signal>& what)
+{
+  if (const auto signal = std::exchange(what, nullptr))
+    signal->emit(asio::cancellation_type::terminal);
+}
+
 } // namespace
 
 // --- parts that arrive ---
@@ -88,13 +96,17 @@ void group_impl::take_part(const lock_type& lock, const record_ptr& of, const gr
   if (offered.is == verdict::pull_aside)
     if (const error_code ec = make_room(lock, bulk))
     {
-      (void)bulk.state.take_pulled(offered.number, 0);
+      bulk.state.refuse(offered);
       return to.fail(ec);
     }
+  const auto pulling = std::make_shared<asio::cancellation_signal>();
+  stop_pulling(bulk.pulling);
+  bulk.pulling = pulling;
   from.async_pull(0, bulk.owner->slice(r.bytes, from.size()),
-    [self = shared_from_this(), of, number = offered.number, offset = r.bytes, owner = bulk.owner,
-      to = std::move(to)](const error_code& ec, std::size_t bytes) mutable
-    { self->on_pulled(of, number, offset, std::move(to), ec, bytes); });
+    asio::bind_cancellation_slot(pulling->slot(),
+      [self = shared_from_this(), of, number = offered.number, offset = r.bytes, pulling,
+        owner = bulk.owner, to = std::move(to)](const error_code& ec, std::size_t bytes) mutable
+      { self->on_pulled(of, number, offset, std::move(to), ec, bytes); }));
 }
 
 void group_impl::on_pulled(const record_ptr& of, std::uint64_t number, std::uint64_t offset,
@@ -103,20 +115,33 @@ void group_impl::on_pulled(const record_ptr& of, std::uint64_t number, std::uint
   bool is_complete = false;
   {
     const lock_type lock(mutex_);
-    group_content& state = of->bulk->state;
-    is_complete = state.take_pulled(number, ec ? 0 : bytes);
-    if (state.here() > offset)
-    {
-      std::vector<std::byte> answer;
-      append_progress(answer, state.here());
-      to.reply(answer);
-    }
-    else
-      to.fail(ec ? ec : make_error_code(asio::error::operation_aborted)); // it was superseded
+    is_complete = of->bulk->state.take_pulled(number, ec ? 0 : bytes);
+    of->bulk->pulled.emplace_back(offset, std::move(to));
+    answer_offers(lock, *of->bulk, ec);
     advance(lock, of);
   }
   if (is_complete)
     start_own(of);
+}
+
+// An offer whose pull was superseded is answered when the bytes are here, or no pull goes on.
+void group_impl::answer_offers(const lock_type&, bulk_content& of, const error_code& ec)
+{
+  std::erase_if(of.pulled,
+    [&](std::pair<std::uint64_t, answer>& each)
+    {
+      if (of.state.here() > each.first)
+      {
+        std::vector<std::byte> bytes;
+        append_progress(bytes, of.state.here());
+        each.second.reply(bytes);
+        return true;
+      }
+      if (of.state.is_pulling())
+        return false;
+      each.second.fail(ec ? ec : make_error_code(asio::error::operation_aborted));
+      return true;
+    });
 }
 
 // --- parts for the members below this one ---
@@ -163,8 +188,6 @@ void group_impl::feed(const lock_type&, const record_ptr& of)
     std::vector<std::byte> bytes;
     append_group_request(bytes, r);
     const auto offered = std::make_shared<asio::cancellation_signal>();
-    to.offered = offered;
-    ++bulk.exposed;
     to.by->async_call<group_transport>(bytes,
       {.timeout = of->header.patience,
         .exposed = rdma::rpc::expose(bulk.memory.slice(each.offset, each.bytes))},
@@ -172,6 +195,8 @@ void group_impl::feed(const lock_type&, const record_ptr& of)
         [self = shared_from_this(), of, place = each.place, offered, owner = bulk.owner](
           const error_code& ec, const std::vector<std::byte>& content)
         { self->on_part(of, place, offered, ec, content); }));
+    to.offered = offered; // the call's handler waits for the mutex
+    ++bulk.exposed;
   }
 }
 
@@ -206,6 +231,7 @@ void group_impl::withdraw(const lock_type&, record& of)
   for (const auto& [place, each] : std::exchange(of.bulk->feeds, {}))
     if (each.offered)
       each.offered->emit(asio::cancellation_type::terminal);
+  stop_pulling(of.bulk->pulling);
   of.bulk->owner.reset();
   of.bulk->memory = {};
 }

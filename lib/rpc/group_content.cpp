@@ -18,8 +18,13 @@ group_content::offer group_content::take_offer(std::uint64_t offset, std::uint64
     return {verdict::malformed};
   if (offset != here_)
     return {verdict::not_next};
-  const bool is_aside = std::exchange(pull_, ++last_pull_) != 0;
-  return {is_aside ? verdict::pull_aside : verdict::pull, pull_};
+  const std::uint64_t former = std::exchange(pull_, ++last_pull_);
+  return {former != 0 ? verdict::pull_aside : verdict::pull, pull_, former};
+}
+
+void group_content::refuse(const offer& what)
+{
+  pull_ = what.superseded;
 }
 
 bool group_content::take_pulled(std::uint64_t number, std::uint64_t bytes)

@@ -47,13 +47,20 @@ public:
   struct offer
   {
     verdict is{};
-    std::uint64_t number = 0; // of the pull
+    std::uint64_t number = 0;     // of the pull
+    std::uint64_t superseded = 0; // of the one before; 0: none
   };
   [[nodiscard]] offer take_offer(std::uint64_t offset, std::uint64_t bytes);
+
+  // Takes back the offer that was taken last: there is no memory for it.
+  void refuse(const offer& what);
 
   // A pull has ended; with 0 bytes: without success. Returns true if the content is complete now.
   // One that was superseded has no effect.
   [[nodiscard]] bool take_pulled(std::uint64_t number, std::uint64_t bytes);
+
+  // Returns true if a pull is under way that was not superseded.
+  [[nodiscard]] bool is_pulling() const { return pull_ != 0; }
 
   // --- members below this one ---
 

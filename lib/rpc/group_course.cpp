@@ -39,6 +39,8 @@ void group_impl::advance(const lock_type& lock, const record_ptr& of)
 // Combines the replies and answers.
 void group_impl::finish(const record_ptr& of)
 {
+  if (process_.foreign())
+    return;
   group_call::outcome all;
   {
     const lock_type lock(mutex_);
@@ -161,6 +163,8 @@ void group_impl::on_alarm()
 
 void group_impl::on_time()
 {
+  if (process_.foreign())
+    return;
   std::vector<std::shared_ptr<running_call>> late;
   {
     const lock_type lock(mutex_);

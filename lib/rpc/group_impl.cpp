@@ -196,6 +196,8 @@ void group_impl::close()
     for (const auto& [sequence, each] : own_calls_)
       all.push_back(each);
     own_calls_.clear();
+    for (const auto& [time, each] : queue_) // some of them are no longer in the history
+      all.push_back(each);
     queue_.clear();
     for (auto& [rank, each] : members_)
       if (each.by)
@@ -214,6 +216,7 @@ void group_impl::close()
     each->callers.clear();
     {
       const lock_type lock(mutex_);
+      withdraw(lock, *each);
       end_operation(lock, *each, asio::error::operation_aborted, {});
     }
     if (auto own = each->own.lock())

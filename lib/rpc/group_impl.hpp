@@ -95,6 +95,8 @@ private:
     std::shared_ptr<registered_buffer> owner; // null at the root
     std::map<std::uint32_t, feed> feeds;      // by place
     std::size_t exposed = 0;                  // parts, also those that are being withdrawn
+    std::shared_ptr<boost::asio::cancellation_signal> pulling; // the pull that was begun last
+    std::vector<std::pair<std::uint64_t, answer>> pulled;      // offers to answer, by offset
   };
 
   // A call at this member.
@@ -170,6 +172,7 @@ private:
     const rdma::rpc::call_info& info, answer to);
   void on_pulled(const record_ptr& of, std::uint64_t number, std::uint64_t offset, answer to,
     const error_code& ec, std::size_t bytes);
+  static void answer_offers(const lock_type& lock, bulk_content& of, const error_code& ec);
   void add_feed(const lock_type& lock, const member& to, const record_ptr& of, group_range range);
   void feed(const lock_type& lock, const record_ptr& of);
   void on_part(const record_ptr& of, std::uint32_t place,

@@ -129,6 +129,27 @@ TEST_CASE("a pull supersedes one that has not ended, whose end has no effect the
   CHECK(pull(c, part));
 }
 
+TEST_CASE("an offer that is refused leaves the pull before it under way")
+{
+  group_content c(2 * part, false);
+  const auto first = c.take_offer(0, part);
+  const auto second = c.take_offer(0, part);
+  CHECK(second.is == verdict::pull_aside);
+  c.refuse(second);
+  CHECK(c.is_pulling());
+  SECTION("another one does not use its memory")
+  {
+    CHECK(c.take_offer(0, part).is == verdict::pull_aside);
+  }
+  SECTION("which counts")
+  {
+    CHECK_FALSE(c.take_pulled(first.number, part));
+    CHECK(c.here() == part);
+    CHECK_FALSE(c.is_pulling());
+    CHECK(c.take_offer(part, part).is == verdict::pull);
+  }
+}
+
 TEST_CASE("a child goes on behind the bytes that it has from another member")
 {
   group_content c(3 * part, false);
