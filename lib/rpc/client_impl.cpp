@@ -155,6 +155,8 @@ error_code client_impl::take_hello(const message& m, std::span<const std::byte> 
 
 std::vector<offered_method> client_impl::methods() const
 {
+  if (forked())
+    return {};
   std::vector<offered_method> result;
   const lock_type lock(mutex_);
   for (const auto& [name, each] : methods_)

@@ -313,7 +313,7 @@ void server_connection::start_queued()
       }
       if (kept_.find(next.what.number) != kept_.end()) // as in take_call()
       {
-        next.what.method->counters.ended(call_outcome::refused);
+        next.what.ended(call_outcome::refused, error::malformed_message);
         send_failure(
           lock, refusal_message(next.what.number, error::malformed_message), next.exposed.get());
         continue;
