@@ -126,8 +126,8 @@ bool completion_queue_impl::poll_in_turn()
   clock::time_point now = begin;
   slice_ =
     begin - turn_end_ < alone_max ? std::min(2 * slice_, slices_max * spin_slice_) : spin_slice_;
-  std::size_t handled = 0;
-  static_cast<void>(handler_turn::take_wanted());
+  // A handler of before this turn may have caused another one to be posted behind it.
+  std::size_t handled = handler_turn::take_wanted() ? handlers_max : 0;
   bool active = false; // since the last reading of the clock
   for (;;)
   {
