@@ -168,7 +168,10 @@ bool direct_access::want(const protocol::send_request& what, bool in_advance) no
 
 bool direct_access::look_ahead(const protocol::send_request& what) noexcept
 {
-  return is_large(what) && find_shown(what.rkey) == nullptr && want(what, true);
+  return is_large(what) && find_shown(what.rkey) == nullptr
+    && std::none_of(accesses_.begin(), accesses_.end(),
+      [&](const access& each) { return each.by.key == what.rkey; })
+    && want(what, true);
 }
 
 direct_access::access* direct_access::find_again(std::uint32_t key) noexcept
