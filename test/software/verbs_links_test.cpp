@@ -124,7 +124,8 @@ TEST_CASE("a further queue pair between two contexts needs no descriptor and no 
   const auto descriptors = count_descriptors();
   for (unsigned i = 0; i != 20; ++i)
     c.exchange(c.add());
-  CHECK(count_descriptors() == descriptors);
+  // A grant under way carries a descriptor.
+  CHECK(until([&] { return count_descriptors() <= descriptors; }));
   CHECK(c.count_links() == 1);
 }
 
