@@ -209,6 +209,9 @@ TEST_CASE("a broadcast brings memory to 16 processes, and its root sends it at m
 
 TEST_CASE("processes that die or stop in a broadcast of memory are named, and the others have it")
 {
+  // The processes fail when they have read a part. Without windows the bytes are written by the
+  // peer, and not counted here.
+  BOOST_RDMA_TEST_NEEDS(window_bounds);
   BOOST_RDMA_TEST_FORKS();
   prepare_to_fork();
   const std::size_t size = size_of_content();
