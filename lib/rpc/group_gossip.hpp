@@ -41,7 +41,7 @@ public:
   // Pings for other members at a time.
   static constexpr std::size_t relays_max = 16;
 
-  // What the group does for it. No mutex of this class is held in these calls.
+  // The group provides these functions. They are called without a mutex of this class.
   struct hooks
   {
     std::function<client_ptr(std::uint32_t)> connection; // that is open, if there is one

@@ -27,8 +27,8 @@ enum class swim_health : std::uint32_t
   failed = 3,
 };
 
-// Of two reports on a member, the one with the larger incarnation is newer. If both are equal, the
-// worse health is: only the member itself takes the next incarnation.
+// A report on a member is newer than one with a smaller incarnation. If both are equal, the one
+// with the worse health is newer: only the member itself takes the next incarnation.
 struct swim_report
 {
   static constexpr std::uint64_t incarnation_max = std::uint64_t{1} << 63;

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-// What the programs of a client and a server share that are simulated.
+// The simulated programs of a client and a server share this.
 
 namespace test {
 
@@ -81,7 +81,7 @@ inline owned_words item_of(std::uint64_t id, std::uint64_t index)
   return result;
 }
 
-/// What the client's memory contains while the call lasts, and what the server writes to it.
+/// The client's memory contains pattern_of() while the call lasts. The server writes pushed_of().
 inline std::byte pattern_of(std::uint64_t id)
 {
   return static_cast<std::byte>(id * 2 % 250);

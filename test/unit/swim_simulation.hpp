@@ -77,7 +77,7 @@ public:
     ++members_[rank].process;
   }
   void stop(std::uint32_t rank) { members_[rank].stopped = true; }
-  // What has arrived in the meantime is taken now.
+  // The member takes the messages that have arrived meanwhile.
   void resume(std::uint32_t rank)
   {
     members_[rank].stopped = false;
