@@ -30,20 +30,21 @@ TEST_CASE("a broadcast brings the memory of its root to all members before their
 {
   const auto transports =
     GENERATE(rdma::stream_transports::rdma_or_tcp, rdma::stream_transports::tcp);
-  const std::size_t size = GENERATE(std::size_t{1}, std::size_t{4097}, 3 * part + 5);
   const auto count = GENERATE(1U, 2U, 7U);
-  CAPTURE(size, count);
-  members m(count, size, {}, transports);
+  members m(count, 3 * part + 5, {}, transports);
   m.start();
-  const rdma::const_buffer memory =
-    GENERATE(true, false) ? rdma::const_buffer(m.block) : rdma::const_buffer(std::span(m.plain));
-  for (const std::uint32_t root : {0U, count - 1})
-  {
-    const auto result = m.call(memory, root);
-    CHECK(result.answered == count);
-    CHECK(result.missing.empty());
-    CHECK(result.reply == count);
-  }
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4097}, 3 * part + 5})
+    for (const bool registered : {true, false})
+      for (const std::uint32_t root : {0U, count - 1})
+      {
+        CAPTURE(size, count, registered, root);
+        const auto result = m.call(registered ? rdma::const_buffer(m.block.first(size))
+                                              : rdma::const_buffer(std::span(m.plain).first(size)),
+          root);
+        CHECK(result.answered == count);
+        CHECK(result.missing.empty());
+        CHECK(result.reply == count);
+      }
 }
 
 TEST_CASE("the root of a broadcast to 16 members sends its memory at most twice")

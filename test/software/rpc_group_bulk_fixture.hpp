@@ -14,7 +14,6 @@
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/rpc/group.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -69,6 +68,7 @@ struct members
     rdma::stream_transports transports = rdma::stream_transports::rdma_or_tcp)
     : options(how)
     , plain(pattern(size))
+    , expected(size)
   {
     options.client.stream.transports = transports;
     for (std::uint32_t i = 0; i != count; ++i)
@@ -89,15 +89,19 @@ struct members
         {
           if (m.kept)
             m.kept = info.content_owner();
-          return std::uint64_t{std::ranges::equal(info.content(), plain)};
+          const auto content = info.content();
+          return std::uint64_t{
+            content.size() == expected && std::memcmp(content.data(), plain.data(), expected) == 0};
         },
         std::plus<>());
       m.server.start();
     }
   }
 
+  // `exposed` has the first bytes of `plain`.
   same_result call(const rdma::const_buffer& exposed, std::uint32_t root = 0)
   {
+    expected = exposed.size();
     record<same_result> r;
     all[root].group->async_broadcast<same>(
       {}, {.timeout = long_time, .exposed = exposed}, r.handler());
@@ -112,6 +116,7 @@ struct members
   std::vector<rpc::group::endpoint_type> endpoints;
   std::deque<member> all;
   const std::vector<std::byte> plain;
+  std::size_t expected; // bytes of the content
   rdma::registered_buffer block;
 };
 
