@@ -286,8 +286,9 @@ TEST_CASE("a listener of RDMA-CM serves clients during hostile datagrams and kee
     round();
   REQUIRE(quiet());
   CHECK(holds_no_more_than(before));
-  // A datagram that leaves anything leaves at least one allocation. Containers keep room.
-  CHECK(heap.kept() < static_cast<std::ptrdiff_t>(count / 6));
+  // A datagram that leaves anything leaves at least one allocation. Containers keep room. The last
+  // handshakes of damaged requests end by their time limit.
+  CHECK(run_until(f.io, [&] { return heap.kept() < static_cast<std::ptrdiff_t>(count / 6); }));
   // The port does not amplify a flood. A damaged request may be accepted, and rejected later.
   CHECK(by.answers <= 2 * by.sent);
 }
