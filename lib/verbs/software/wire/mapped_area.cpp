@@ -45,9 +45,11 @@ struct area_registry
   std::mutex mutex;
   std::map<std::pair<dev_t, ino_t>, std::weak_ptr<mapped_area>> mapped;
 
-  static area_registry& of_process()
+  static area_registry& of_process() noexcept
   {
-    static area_registry& one = *new area_registry; // also used by threads that outlive main()
+    // Not destroyed, because threads that outlive main() use it.
+    alignas(area_registry) static std::byte place[sizeof(area_registry)];
+    static area_registry& one = *new (place) area_registry;
     return one;
   }
 };

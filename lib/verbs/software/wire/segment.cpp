@@ -34,9 +34,11 @@ struct registry
   std::mutex mutex;
   std::unordered_map<ino_t, std::weak_ptr<segment>> made;
 
-  static registry& of_process()
+  static registry& of_process() noexcept
   {
-    static registry& one = *new registry; // also used by threads that outlive main()
+    // Not destroyed, because threads that outlive main() use it.
+    alignas(registry) static std::byte place[sizeof(registry)];
+    static registry& one = *new (place) registry;
     return one;
   }
 };

@@ -32,9 +32,11 @@ inline constexpr std::size_t staging_size = 64 * 1024;
 class staging_pool
 {
 public:
-  static staging_pool& of_process()
+  static staging_pool& of_process() noexcept
   {
-    static staging_pool& one = *new staging_pool; // also used by threads that outlive main()
+    // Not destroyed, because threads that outlive main() use it.
+    alignas(staging_pool) static std::byte place[sizeof(staging_pool)];
+    static staging_pool& one = *new (place) staging_pool;
     return one;
   }
 
