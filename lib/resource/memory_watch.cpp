@@ -15,7 +15,8 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
+#include <stdexcept>
+#include <string>
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -72,6 +73,11 @@ int open_userfaultfd()
   return static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)); // before Linux 5.11
 }
 
+std::runtime_error cannot_start_thread(const std::exception& reason)
+{
+  return std::runtime_error(std::string("cannot start a thread to watch memory: ") + reason.what());
+}
+
 int check_watching(int fd)
 {
   if (fd < 0)
@@ -115,15 +121,14 @@ memory_watch::memory_watch()
     reader_ = std::make_unique<std::thread>([this] { read_events(); });
     ender_ = std::make_unique<std::thread>([this] { end_registrations(); });
   }
-  catch (const std::system_error& e)
+  catch (const std::exception& e) // of std::thread, or std::bad_alloc
   {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t n =
       ::write(stop_.get(), &one, sizeof one); // the counter cannot overflow
     if (reader_)
       reader_->join();
-    throw system_error(error_code(e.code().value(), boost::system::system_category()),
-      "cannot start a thread to watch memory");
+    throw cannot_start_thread(e);
   }
   inherited.store(
     faults_.get(), std::memory_order_relaxed); // relaxed: only children of fork() read it
@@ -185,12 +190,11 @@ void memory_watch::try_out()
         [[maybe_unused]] const ssize_t n = ::write(done.get(), &one, sizeof one);
       });
   }
-  catch (const std::system_error& e)
+  catch (const std::exception& e)
   {
     stop_one(range);
     ::munmap(memory, page);
-    throw system_error(error_code(e.code().value(), boost::system::system_category()),
-      "cannot start a thread to watch memory");
+    throw cannot_start_thread(e);
   }
   std::array<pollfd, 2> ready{{{faults_.get(), POLLIN, 0}, {done.get(), POLLIN, 0}}};
   while (::poll(ready.data(), ready.size(), -1) < 0 && errno == EINTR)
