@@ -353,17 +353,25 @@ bool queue_pair_core::takes_more() const noexcept
     && device_->tells_last_work_request() && !device_->state();
 }
 
+// Without memory for the timer, only the device's own completions end what is posted.
 void queue_pair_core::start_flush_timer(mutex_held held)
 {
   if (flush_timer_runs_ || connection_.is_unconfirmed()) // which may continue on another device
     return;
   flush_timer_.expires_after(flush_time_max);
-  flush_timer_.async_wait(
-    [self = std::static_pointer_cast<queue_pair_core>(shared_from_this())](const error_code& ec)
-    {
-      if (!ec)
-        self->force_flush();
-    });
+  try
+  {
+    flush_timer_.async_wait(
+      [self = std::static_pointer_cast<queue_pair_core>(shared_from_this())](const error_code& ec)
+      {
+        if (!ec)
+          self->force_flush();
+      });
+  }
+  catch (const std::bad_alloc&)
+  {
+    return;
+  }
   flush_timer_runs_ = true;
   guard_slots(true, held); // drained() stops it
 }
