@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <limits>
 #include <new>
@@ -31,19 +32,24 @@ std::atomic<std::size_t> released{0};
 void* frames[24];
 std::atomic<int> frame_count{0};
 
-constexpr std::int64_t none_fails = -1;
-std::atomic<std::int64_t> until_failure{none_fails};
-std::atomic<bool> failed{false};
-thread_local bool may_fail = false;
+constexpr std::int64_t none_fails = std::numeric_limits<std::int64_t>::max();
+std::atomic<std::int64_t> until_failure{none_fails}; // of none_fails: never reached
+std::atomic<bool> is_lasting{false};
+std::atomic<std::size_t> failures{0};
+thread_local unsigned spared = 0;
 
 // Returns false if the allocation is to fail.
 bool note() noexcept
 {
-  if (may_fail && until_failure.load(std::memory_order_relaxed) >= 0
-    && until_failure.fetch_sub(1, std::memory_order_relaxed) == 0)
+  if (until_failure.load(std::memory_order_relaxed) != none_fails && spared == 0)
   {
-    failed.store(true, std::memory_order_release);
-    return false;
+    const std::int64_t left = until_failure.fetch_sub(1, std::memory_order_relaxed);
+    if (left == 0 || (left < 0 && is_lasting.load(std::memory_order_relaxed)))
+    {
+      if (failures.fetch_add(1, std::memory_order_relaxed) == 0)
+        frame_count.store(::backtrace(frames, 24), std::memory_order_relaxed);
+      return false;
+    }
   }
   // relaxed: a plain counter; its reader has synchronised with the counted threads by other means
   if (!counting.load(std::memory_order_relaxed))
@@ -59,6 +65,13 @@ void note_release(const void* p) noexcept
     released.fetch_add(1, std::memory_order_relaxed);
 }
 
+void prepare_stack() noexcept
+{
+  void* first[1];
+  ::backtrace(first, 1); // the first call of backtrace() allocates
+  frame_count.store(0, std::memory_order_relaxed);
+}
+
 void* no_memory() noexcept
 {
   errno = ENOMEM;
@@ -68,6 +81,16 @@ void* no_memory() noexcept
 } // namespace
 
 #if BOOST_RDMA_TEST_OWN_MALLOC
+
+// Registers the destructor of a thread_local. glibc ends the process if its own allocation fails.
+extern "C" int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, void* library)
+{
+  using function = int(void (*)(void*), void*, void*);
+  static const auto next =
+    reinterpret_cast<function*>(::dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl"));
+  const test::spared_allocations own;
+  return next(destroy, object, library);
+}
 
 // Every allocating function of stdlib.h and malloc.h. operator new calls one of them, too.
 extern "C" {
@@ -240,9 +263,7 @@ namespace test {
 
 allocation_count::allocation_count() noexcept
 {
-  void* first[1];
-  ::backtrace(first, 1); // the first call of backtrace() allocates
-  frame_count.store(0, std::memory_order_relaxed);
+  prepare_stack();
   count.store(0, std::memory_order_relaxed);
   released.store(0, std::memory_order_relaxed);
   counting.store(true, std::memory_order_seq_cst);
@@ -274,7 +295,7 @@ bool allocation_count::sees_malloc() noexcept
   return BOOST_RDMA_TEST_OWN_MALLOC != 0;
 }
 
-std::string allocation_count::first()
+std::string first_stack()
 {
   const int n = frame_count.load(std::memory_order_relaxed);
   std::string result;
@@ -285,25 +306,32 @@ std::string allocation_count::first()
   return result;
 }
 
-void failing_allocation::apply_to_this_thread() noexcept
+failing_allocations::failing_allocations(std::size_t n, bool lasting) noexcept
 {
-  may_fail = true;
-}
-
-failing_allocation::failing_allocation(std::size_t n) noexcept
-{
-  failed.store(false, std::memory_order_relaxed);
+  prepare_stack();
+  failures.store(0, std::memory_order_relaxed);
+  is_lasting.store(lasting, std::memory_order_relaxed);
   until_failure.store(static_cast<std::int64_t>(n), std::memory_order_seq_cst);
 }
 
-failing_allocation::~failing_allocation()
+failing_allocations::~failing_allocations()
 {
   until_failure.store(none_fails, std::memory_order_seq_cst);
 }
 
-bool failing_allocation::happened() const noexcept
+std::size_t failing_allocations::failed() const noexcept
 {
-  return failed.load(std::memory_order_acquire);
+  return failures.load(std::memory_order_relaxed);
+}
+
+spared_allocations::spared_allocations() noexcept
+{
+  ++spared;
+}
+
+spared_allocations::~spared_allocations()
+{
+  --spared;
 }
 
 } // namespace test

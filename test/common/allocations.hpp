@@ -15,6 +15,10 @@
 
 namespace test {
 
+/// Returns the call stack of the first allocation that was counted or failed, for the message of a
+/// failing test.
+[[nodiscard]] std::string first_stack();
+
 /// Counts heap allocations of the whole process: of all threads, by malloc and by new.
 /** Sanitizers replace malloc; under them only allocations through new are counted. */
 class allocation_count
@@ -35,9 +39,6 @@ public:
 
   /// Returns true if this build counts malloc and related functions; new is always counted.
   [[nodiscard]] static bool sees_malloc() noexcept;
-
-  /// Returns the call stack of the first allocation, for the message of a failing test.
-  [[nodiscard]] static std::string first();
 };
 
 /// Returns the number of allocations of each call of `round`: the minimum of a few calls.
@@ -56,21 +57,29 @@ template <class Round>
   return least;
 }
 
-/// Makes one allocation fail: the n-th from its construction on (0 is the next one), counted in the
-/// threads that have called apply_to_this_thread().
+/// Makes allocations of all threads fail: the n-th from its construction on (0 is the next one),
+/// and all later ones if `lasting`.
 /** new throws std::bad_alloc, malloc returns null. At most one object at a time. */
-class failing_allocation
+class failing_allocations
 {
 public:
-  static void apply_to_this_thread() noexcept;
+  failing_allocations(std::size_t n, bool lasting) noexcept;
+  ~failing_allocations();
+  failing_allocations(const failing_allocations&) = delete;
+  failing_allocations& operator=(const failing_allocations&) = delete;
 
-  explicit failing_allocation(std::size_t n) noexcept;
-  ~failing_allocation();
-  failing_allocation(const failing_allocation&) = delete;
-  failing_allocation& operator=(const failing_allocation&) = delete;
+  /// Returns the number of allocations that have failed.
+  [[nodiscard]] std::size_t failed() const noexcept;
+};
 
-  /// Returns true if the allocation was reached, and failed.
-  [[nodiscard]] bool happened() const noexcept;
+/// While it exists, no allocation of this thread fails: those of a test itself.
+class spared_allocations
+{
+public:
+  spared_allocations() noexcept;
+  ~spared_allocations();
+  spared_allocations(const spared_allocations&) = delete;
+  spared_allocations& operator=(const spared_allocations&) = delete;
 };
 
 } // namespace test

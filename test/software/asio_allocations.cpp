@@ -226,7 +226,7 @@ void count_callbacks(rdma::completion_mode mode, Rebuild rebuild)
   all.start();
   REQUIRE(run_through(l.io, all.rounds));
   CHECK_FALSE(all.failed);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(all.rounds.allocations == 0);
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("operations on a polled completion queue allocate nothing in steady st
   all.start();
   REQUIRE(run_through(l.io, all.rounds));
   CHECK_FALSE(all.failed);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(all.rounds.allocations == 0);
 }
 
@@ -337,7 +337,7 @@ TEST_CASE("receives of a shared receive queue allocate nothing in steady state")
   start();
   REQUIRE(run_through(io, rounds));
   CHECK_FALSE(failed);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(rounds.allocations == 0);
 }
 
@@ -401,7 +401,7 @@ TEST_CASE("operations awaited by coroutines allocate nothing in steady state")
   asio::co_spawn(l.io, serve(), asio::detached);
   asio::co_spawn(l.io, ask(), asio::detached);
   REQUIRE(run_through(l.io, rounds));
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(rounds.allocations == 0);
 }
 
@@ -433,7 +433,7 @@ TEST_CASE("reads and writes of a stream allocate nothing in steady state")
   asio::co_spawn(l.io, serve(), asio::detached);
   asio::co_spawn(l.io, ask(), asio::detached);
   REQUIRE(run_through(l.io, rounds));
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(rounds.allocations == 0);
 }
 
@@ -457,7 +457,7 @@ TEST_CASE("calls of methods allocate nothing in steady state")
   start();
   REQUIRE(run_through(p.io, rounds));
   CHECK_FALSE(failed);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(rounds.allocations == 0);
 }
 
@@ -550,7 +550,7 @@ TEST_CASE("operations that wait for a free slot allocate nothing in steady state
   start();
   REQUIRE(run_through(l.io, rounds));
   CHECK_FALSE(failed);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(rounds.allocations == 0);
 }
 
@@ -567,6 +567,6 @@ TEST_CASE("allocating and freeing a pool buffer takes nothing from the heap")
   };
   rounds();
   const std::size_t taken = allocations_of_each(rounds);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(taken == 0);
 }

@@ -331,7 +331,7 @@ TEST_CASE("pool allocations take nothing from the heap in steady state")
   for (int i = 0; i < 3; ++i)
     round();
   const std::size_t taken = allocations_of_each(round);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(taken == 0);
   for (live& each : all)
     if (each.data != nullptr)

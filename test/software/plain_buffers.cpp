@@ -378,7 +378,7 @@ TEST_CASE("operations on plain memory allocate nothing in steady state")
   const std::size_t allocations = allocations_of_each([&] { ran = ran && run(200); });
   REQUIRE(ran);
   CHECK_FALSE(failed);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(allocations == 0);
   CHECK(theirs == mine);
 }

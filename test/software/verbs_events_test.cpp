@@ -639,7 +639,7 @@ TEST_CASE("posting, polling and waiting allocate nothing from the heap")
   const bool good = exchange(emulated() ? 200 : 2000);
   count.stop();
   CHECK(good);
-  INFO(allocation_count::first());
+  INFO(first_stack());
   CHECK(count.value() == 0);
 }
 

@@ -146,5 +146,5 @@ TEST_CASE("allocation_count counts no allocation outside its lifetime")
   seen = one.get();
   second.stop();
   CHECK(second.value() == 1);
-  CHECK_FALSE(allocation_count::first().empty());
+  CHECK_FALSE(test::first_stack().empty());
 }

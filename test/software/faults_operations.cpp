@@ -1,0 +1,123 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "software/faults.hpp"
+
+#include <boost/asio/buffer.hpp>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+// Queue pairs, memory and operations without memory for some step.
+
+namespace {
+
+using namespace test;
+
+/// What a round makes, and its operations.
+struct host_pair
+{
+  /// Makes the objects. Returns false if there is no memory for one of them.
+  bool make()
+  {
+    return faulty_round::make(
+      [&]
+      {
+        near.emplace(io, near_context, impatient());
+        far.emplace(io, far_context, impatient());
+        region.emplace(far_context, 256 * 1024, exposed);
+        own.emplace(near_context, 64 * 1024, rdma::access::local_write);
+        local = near_context.allocate(64);
+        received = far_context.allocate(64);
+        connect(*near, *far);
+      });
+  }
+
+  void operate(faulty_round& round)
+  {
+    const rdma::remote_buffer remote = region->remote().first(64);
+    const auto& receive = round.start([&](auto h) { far->async_receive(received, h); });
+    const auto& receive_plain =
+      round.start([&](auto h) { far->async_receive(asio::buffer(plain_received), h); });
+    const auto& write = round.start([&](auto h) { near->async_write(local, remote, h); });
+    const auto& write_plain = round.start([&](auto h)
+      { near->async_write(asio::buffer(plain), region->remote().first(plain.size()), h); });
+    const auto& read = round.start(
+      [&](auto h) { near->async_read(rdma::mutable_buffer(*own).first(64), remote, h); });
+    const auto& read_plain = round.start([&](auto h)
+      { near->async_read(asio::buffer(plain), region->remote().first(plain.size()), h); });
+    const auto& add =
+      round.start([&](auto h) { near->async_fetch_add(region->remote().first(8), 1, h); });
+    round.await(write, write_plain, read, read_plain, add);
+    if (!receive.is_open() || !receive_plain.is_open())
+      return; // a send without a receive waits for one
+    const auto& send = round.start([&](auto h) { near->async_send(local, h); });
+    const auto& send_plain =
+      round.start([&](auto h) { near->async_send(asio::buffer(plain_sent), h); });
+    round.await(send, send_plain);
+    if (send.succeeded() && send_plain.succeeded())
+      round.await(receive, receive_plain);
+  }
+
+  void close()
+  {
+    near.reset();
+    far.reset();
+    region.reset();
+    own.reset();
+  }
+
+  [[nodiscard]] bool serves()
+  {
+    linked_pair other;
+    const rdma::registered_buffer to = other.far_context.allocate(64);
+    bytes_record sent;
+    bytes_record arrived;
+    other.far.async_receive(to, arrived.handler());
+    other.near.async_send(buffer_of(other.near_context, "hello"), sent.handler());
+    return run_until(other.io, [&] { return sent.done() && arrived.done(); }) && !sent.ec
+      && !arrived.ec && text_of(to).starts_with("hello");
+  }
+
+  // Queue pairs that find out soon that there is no memory for their link.
+  static rdma::queue_pair_options impatient()
+  {
+    rdma::queue_pair_options options;
+    options.retry_count = 1;
+    return options;
+  }
+
+  asio::io_context io;
+  rdma::context near_context = make_context();
+  rdma::context far_context = make_context();
+  std::optional<rdma::queue_pair> near;
+  std::optional<rdma::queue_pair> far;
+  std::optional<rdma::memory_region> region;
+  std::optional<rdma::memory_region> own;
+  rdma::registered_buffer local;
+  rdma::registered_buffer received;
+  std::vector<std::byte> plain{200'000};
+  std::array<std::byte, 64> plain_sent{};
+  std::array<std::byte, 64> plain_received{};
+};
+
+} // namespace
+
+TEST_CASE("operations of queue pairs that are made while allocations fail end once")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places
+  host_pair f;
+  with_failing_allocations(
+    f.io,
+    [&](faulty_round& round)
+    {
+      if (f.make())
+        f.operate(round);
+    },
+    [&] { f.close(); }, [&] { return f.serves(); });
+}
