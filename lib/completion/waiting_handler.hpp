@@ -21,6 +21,7 @@
 #include <boost/asio/prefer.hpp>
 
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace rdma::detail {
@@ -34,8 +35,7 @@ public:
 
   waiting_handler(const boost::asio::any_io_executor& io_executor, handler_type handler)
     : io_work_(boost::asio::prefer(io_executor, boost::asio::execution::outstanding_work.tracked))
-    , work_(boost::asio::prefer(boost::asio::get_associated_executor(handler, io_executor),
-        boost::asio::execution::outstanding_work.tracked))
+    , work_(tracked(boost::asio::get_associated_executor(handler, io_executor)))
     , handler_(std::move(handler))
   {
   }
@@ -56,6 +56,15 @@ public:
   }
 
 private:
+  // any_completion_handler of Boost 1.81 returns an empty executor if there is no memory for it.
+  static boost::asio::any_completion_executor tracked(
+    const boost::asio::any_completion_executor& executor)
+  {
+    if (!executor)
+      throw std::bad_alloc();
+    return boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
+  }
+
   // The first destination, as in Asio's own operations: an associated executor that runs functions
   // at once must not run the handler on the library's thread.
   [[nodiscard]] boost::asio::any_io_executor io_executor() const

@@ -16,6 +16,7 @@
 #include "connect/inbox.hpp"
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -27,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace rdma::detail {
 
@@ -54,8 +56,8 @@ public:
   auto async_read_some(const Buffers& buffers, CompletionToken&& token)
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      [stream = stream_](auto&& handler, boost::asio::mutable_buffer to)
-      { stream->read_some(to, std::forward<decltype(handler)>(handler)); },
+      [stream = stream_, executor = executor_](auto&& handler, boost::asio::mutable_buffer to)
+      { stream->read_some(to, here(executor, std::forward<decltype(handler)>(handler))); },
       token, boost::asio::mutable_buffer(*boost::asio::buffer_sequence_begin(buffers)));
   }
 
@@ -63,12 +65,20 @@ public:
   auto async_write_some(const Buffers& buffers, CompletionToken&& token)
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      [stream = stream_](auto&& handler, boost::asio::const_buffer from)
-      { stream->write_some(from, std::forward<decltype(handler)>(handler)); },
+      [stream = stream_, executor = executor_](auto&& handler, boost::asio::const_buffer from)
+      { stream->write_some(from, here(executor, std::forward<decltype(handler)>(handler))); },
       token, boost::asio::const_buffer(*boost::asio::buffer_sequence_begin(buffers)));
   }
 
 private:
+  // The handler of a coroutine has an any_io_executor. Boost 1.81's any_completion_handler
+  // allocates memory for such an executor in functions that are noexcept (any_executor::prefer).
+  template <class Handler>
+  static auto here(const executor_type& executor, Handler&& handler)
+  {
+    return boost::asio::bind_executor(executor, std::forward<Handler>(handler));
+  }
+
   control_stream* stream_;
   executor_type executor_;
 };

@@ -41,15 +41,24 @@ void connection_service::start()
     io_->get_executor());
   process_ = process_mark();
   const signals_blocked blocked; // the new thread inherits the mask
-  try
-  {
-    thread_ = std::make_unique<std::thread>([this] { run(); });
-  }
-  catch (const std::system_error& e)
+  const auto without_thread = [this]
   {
     inbox_->close();
     work_.reset();
     io_.reset(); // of() checks it
+  };
+  try
+  {
+    thread_ = std::make_unique<std::thread>([this] { run(); });
+  }
+  catch (const std::bad_alloc&)
+  {
+    without_thread();
+    throw;
+  }
+  catch (const std::system_error& e)
+  {
+    without_thread();
     throw system_error(error_code(e.code().value(), boost::system::system_category()),
       "cannot start a thread for connections");
   }
