@@ -112,7 +112,7 @@ public:
   }
 
   /// A call that has failed may not change the memory later.
-  void check() { wrong += is_filled(bytes(), mark_) ? 0 : 1; }
+  void check() { changed_later += is_filled(bytes(), mark_) ? 0 : 1; }
 
   void start(rpc::client& by)
   {
@@ -136,7 +136,7 @@ public:
             if (!ec
               && (filled != size
                 || !is_filled(bytes().first(size), static_cast<std::byte>(fill_ & 0xff))))
-              ++wrong;
+              ++wrong_fills;
             end(ec);
           }));
     case 1:
@@ -146,7 +146,7 @@ public:
           [this, size](const error_code& ec, std::uint64_t sum)
           {
             if (!ec && sum != size * static_cast<std::uint64_t>(mark_))
-              ++wrong;
+              ++wrong_sums;
             end(ec);
           }));
     default:
@@ -155,7 +155,7 @@ public:
           [this](const error_code& ec, std::int32_t sum)
           {
             if (!ec && sum != 3)
-              ++wrong;
+              ++wrong_sums;
             end(ec);
           }));
     }
@@ -165,7 +165,10 @@ public:
   bool is_idle = true;
   std::size_t ended = 0;
   std::size_t succeeded = 0;
-  std::size_t wrong = 0;
+  std::size_t changed_later = 0;
+  std::size_t wrong_fills = 0;
+  std::size_t wrong_sums = 0;
+  std::size_t ended_twice = 0;
 
 private:
   static bool is_filled(std::span<const std::byte> what, std::byte with)
@@ -182,8 +185,8 @@ private:
 
   void end(const error_code& ec)
   {
-    if (is_idle) // called twice
-      ++wrong;
+    if (is_idle)
+      ++ended_twice;
     is_idle = true;
     ++ended;
     if (!ec)
@@ -252,7 +255,10 @@ TEST_CASE("calls that end at random points end once, and their memory is not cha
   for (std::optional<caller>& each : callers)
   {
     each->check();
-    CHECK(each->wrong == 0);
+    CHECK(each->changed_later == 0);
+    CHECK(each->wrong_fills == 0);
+    CHECK(each->wrong_sums == 0);
+    CHECK(each->ended_twice == 0);
     ended += each->ended;
     succeeded += each->succeeded;
   }

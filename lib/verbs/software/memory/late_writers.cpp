@@ -10,6 +10,7 @@
 #include "verbs/software/memory/grant_word.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -141,29 +142,52 @@ bool late_writers::find(const void* at, std::size_t size) noexcept
       [at, size](const late_writer& each) { return each.concerns(at, size); });
 }
 
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Takes the time that a thread has waited for the peer since `before`. Returns false if the peer is
+// not waited for any longer.
+bool take_patience(
+  memory_peer& peer, clock::time_point begin, clock::time_point before, clock::time_point now)
+{
+  if (peer.overdue)
+    return false;
+  const std::chrono::nanoseconds grown = (now - peer.patient_since) / late_writers::patience_share;
+  peer.patient_since = now;
+  peer.patience =
+    std::min<std::chrono::nanoseconds>(peer.patience + grown, memory_peer::patience_max)
+    - (now - before);
+  peer.overdue = peer.patience <= clock::duration::zero() && now - begin >= late_writers::copy_time;
+  return !peer.overdue;
+}
+
+} // namespace
+
 void late_writers::wait_for_those(const void* at, std::size_t size) noexcept
 {
-  using clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds step{100};
   const clock::time_point begin = clock::now();
+  clock::time_point before = begin;
   late_writer_list& list = late_writer_list::of_process();
   for (;;)
   {
-    const clock::duration waited = clock::now() - begin;
+    const clock::time_point now = clock::now();
     bool waits = false;
     {
       const std::lock_guard lock(list.mutex);
       list.forget_those_that_ended();
       for (const late_writer& each : list.all)
-      {
-        if (!each.concerns(at, size))
-          continue;
-        each.by->overdue = each.by->overdue || waited >= copy_time;
-        waits = waits || !each.by->overdue;
-      }
+        if (each.concerns(at, size) && take_patience(*each.by, begin, before, now))
+          waits = true;
     }
     if (!waits)
       return;
-    std::this_thread::yield();
+    before = now;
+    if (now - begin < copy_time)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(step); // the peer does not know that anybody waits
   }
 }
 

@@ -21,10 +21,17 @@ namespace rdma::software {
 /// The other end of a link, which may access this process's memory directly.
 struct memory_peer
 {
+  /// The longest wait for a peer: one that is ready to run may have to wait for a processor.
+  static constexpr std::chrono::milliseconds patience_max{100};
+
   std::shared_ptr<const void> keep_mapped;          ///< the memory that contains `mark`
   const std::atomic<std::uint32_t>* mark = nullptr; ///< the grant that it uses, plus one; or zero
   rdma::detail::descriptor process;                 ///< pidfd; guarded by the mutex of late_writers
-  bool overdue = false; ///< did not finish within copy_time; guarded by the same mutex
+  // Guarded by the same mutex:
+  bool overdue = false; ///< it is not waited for until it has finished
+  /// The time for which it may still be waited for.
+  std::chrono::nanoseconds patience = patience_max;
+  std::chrono::steady_clock::time_point patient_since; ///< patience grows from then on
 };
 
 /// The peers that may still write to memory of this process although their grant has ended, because
@@ -36,9 +43,11 @@ struct memory_peer
 class late_writers
 {
 public:
-  /// The longest wait: the time that a running peer needs to finish its copy. Threads that run an
-  /// io_context must not wait longer for a peer.
+  /// The time that a running peer needs to finish its copy. Every wait may last as long.
   static constexpr std::chrono::milliseconds copy_time{1};
+
+  /// A peer that is late again and again takes this part of the time of those who wait for it.
+  static constexpr int patience_share = 100;
 
   /// Adds a peer whose mark names an ended grant of [at, at + size). `socket`: a connection to the
   /// peer.
@@ -54,9 +63,8 @@ public:
     return any() && find(at, size);
   }
 
-  /// Waits until no peer writes to [at, at + size), or copy_time has passed. Does not wait again
-  /// for a peer that has not finished in time before. Precondition: the caller holds no lock that
-  /// others need.
+  /// Waits until no peer writes to [at, at + size), or until those that still do are overdue.
+  /// Precondition: the caller holds no lock that others need.
   static void wait(const void* at, std::size_t size) noexcept
   {
     if (any())
