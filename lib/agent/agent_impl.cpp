@@ -424,7 +424,7 @@ void agent_impl::end(const error_code& reason)
     handed_to_us_.push_back(std::move(each));
   auto remote = waits_remote_.take_all();
   auto local = waits_local_.take_all();
-  std::deque<handed_over> taken; // by the operations that waited longest
+  std::deque<leased_memory> taken; // by the operations that waited longest
   while (taken.size() < local.size() && !handed_to_us_.empty())
   {
     taken.push_back(std::move(handed_to_us_.front()));

@@ -130,6 +130,12 @@ private:
   void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   [[nodiscard]] memory_pool& pool_of_leases();
   void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
+  void make_elsewhere(
+    memory_pool& from, const agent_message& message, std::uint64_t id, std::uint32_t receive_index);
+  refusal_status make_lease(memory_pool& from, const agent_message& message, owned_lease& lease);
+  void register_range(owned_lease& lease) const;
+  void grant(const agent_message& message, std::uint64_t id, std::uint32_t receive_index,
+    refusal_status why, owned_lease lease);
   [[nodiscard]] refusal_status obstacle_to(const agent_message& message) const;
   void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t receive_index,
     const error_code& ec, const remote_buffer& exposed);
@@ -141,7 +147,8 @@ private:
   [[nodiscard]] std::optional<owned_lease> take(std::uint64_t id);
   void start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime);
   static void close(owned_lease& lease) noexcept;
-  static void conclude(owned_lease over, const error_code& ec);
+  void conclude(owned_lease over, const error_code& ec);
+  void release(leased_memory memory);
   void recall(std::uint64_t id, const owned_lease& lease);
 
   void answer(const agent_message& question, std::uint32_t receive_index, refusal_status status);
@@ -192,14 +199,9 @@ private:
   std::uint64_t last_lease_ = 0;
   owned_leases owned_;
   std::set<std::pair<clock::time_point, std::uint64_t>> lease_ends_;
-  struct handed_over
-  {
-    lessor_charge charge;
-    registered_buffer block;
-  };
   // With the receive_index of the answer, until the peer has received it.
-  std::deque<std::pair<std::uint32_t, handed_over>> handing_over_;
-  std::deque<handed_over> handed_to_us_;
+  std::deque<std::pair<std::uint32_t, leased_memory>> handing_over_;
+  std::deque<leased_memory> handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };
 

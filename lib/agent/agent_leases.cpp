@@ -6,15 +6,20 @@
 //
 
 #include "agent/agent_impl.hpp"
+#include "agent/lease_worker.hpp"
 
 #include "boost_rdma/detail/initiate.hpp"
 #include "connect/log.hpp"
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -23,6 +28,13 @@
 namespace rdma::detail {
 
 namespace asio = boost::asio;
+
+namespace {
+
+// A larger block is mapped, cleared, registered and unmapped by another thread.
+constexpr std::size_t size_at_once_max = std::size_t{256} * 1024;
+
+} // namespace
 
 // Exposes the memory to the peer. Calls the handler on the I/O executor, or within this function if
 // registering is sufficient. If the lease has ended in the meantime, its window or registration is
@@ -71,12 +83,17 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     bind, range, std::move(window));
 }
 
+void agent_impl::register_range(owned_lease& lease) const
+{
+  lease.registered = memory_region(protection_domain(context_), lease.range.data(),
+    lease.range.size(), lease.rights | access::local_write);
+}
+
 void agent_impl::expose_by_registration(
   std::uint64_t id, owned_lease lease, exposed_handler& handler)
 {
-  const access rights = lease.rights | access::local_write;
-  lease.registered =
-    memory_region(protection_domain(context_), lease.range.data(), lease.range.size(), rights);
+  if (lease.registered.size() == 0)
+    register_range(lease);
   const remote_buffer all = lease.registered.remote();
   const remote_buffer exposed(all.address(), all.size(), all.keys(), lease.rights);
   {
@@ -112,7 +129,6 @@ void agent_impl::on_allocate(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   const std::uint64_t id = ++last_lease_;
-  owned_lease lease;
   refusal_status why = obstacle_to(message);
   memory_pool* pool = nullptr;
   if (why == refusal_status::none)
@@ -125,37 +141,88 @@ void agent_impl::on_allocate(
       why = refusal_status::pool_exhausted;
     }
   lock.unlock();
-  if (why == refusal_status::none)
-  {
-    lease.charge = lessor_charge::take(lessor_, share_, message.memory.size());
-    if (!lease.charge)
-      why = refusal_status::quota_exceeded;
-    // The limit of all peers' pools together.
-    else if (lessor_->statistics().bytes > lessor_->options().pool.size_max)
-      why = refusal_status::pool_exhausted;
-  }
-  if (why == refusal_status::none)
-  {
-    error_code ec;
-    lease.block = pool->make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
-    if (ec)
-      why = refusal_status::pool_exhausted;
-  }
   if (why != refusal_status::none)
-  {
-    if (lessor_)
-      lessor_->count_refusal();
-    lock.lock();
-    return ended_ ? void() : answer(message, receive_index, why);
-  }
+    return grant(message, id, receive_index, why, {});
+  // After the peer's releases that are under way, of which it may need the quota.
+  if (message.memory.size() > size_at_once_max || share_->releases != 0)
+    return make_elsewhere(*pool, message, id, receive_index);
+  owned_lease lease;
+  why = make_lease(*pool, message, lease);
+  grant(message, id, receive_index, why, std::move(lease));
+}
+
+void agent_impl::make_elsewhere(
+  memory_pool& from, const agent_message& message, std::uint64_t id, std::uint32_t receive_index)
+{
+  lease_worker::run(executor_,
+    [self = shared_from_this(), &from, message, id, receive_index,
+      executor = asio::prefer(executor_, asio::execution::outstanding_work.tracked)]() mutable
+    {
+      owned_lease lease;
+      const refusal_status why = self->make_lease(from, message, lease);
+      try
+      {
+        asio::post(executor,
+          [self = std::move(self), message, id, receive_index, why,
+            lease = std::move(lease)]() mutable
+          { self->grant(message, id, receive_index, why, std::move(lease)); });
+      }
+      catch (const std::bad_alloc&)
+      {
+        // The peer's request ends with its time limit.
+      }
+    });
+}
+
+// Charges, allocates, clears and, if there are no windows, registers the memory of a lease. On any
+// thread.
+refusal_status agent_impl::make_lease(
+  memory_pool& from, const agent_message& message, owned_lease& lease)
+try
+{
+  lessor_charge& charge = lease.granted.charge;
+  charge = lessor_charge::take(lessor_, share_, message.memory.size());
+  if (!charge)
+    return refusal_status::quota_exceeded;
+  // The limit of all peers' pools together.
+  if (lessor_->statistics().bytes > lessor_->options().pool.size_max)
+    return refusal_status::pool_exhausted;
+  error_code ec;
+  registered_buffer& block = lease.granted.block;
+  block = from.make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
+  if (ec)
+    return refusal_status::pool_exhausted;
   // The block may contain data of other peers.
-  std::memset(lease.block.data(), 0, lease.block.size());
-  lease.range = lease.block;
+  std::memset(block.data(), 0, block.size());
+  lease.range = block;
   lease.rights = message.memory.rights();
   lease.lifetime = std::min(from_wire(message.lifetime), lessor_->options().lifetime_max);
-  expose(id, std::move(lease),
-    [self = shared_from_this(), message, id, receive_index](const error_code& ec,
-      const remote_buffer& exposed) { self->on_granted(message, id, receive_index, ec, exposed); });
+  if (!has_windows_)
+    register_range(lease);
+  return refusal_status::none;
+}
+catch (const std::exception& e) // std::bad_alloc, or system_error from registering
+{
+  log_line(spdlog::level::warn, "cannot make a lease for the peer: {}", e.what());
+  return refusal_status::failed;
+}
+
+// Exposes the memory of a lease, or refuses it.
+void agent_impl::grant(const agent_message& message, std::uint64_t id, std::uint32_t receive_index,
+  refusal_status why, owned_lease lease)
+{
+  if (process_.foreign())
+    return;
+  if (why == refusal_status::none)
+    return expose(id, std::move(lease),
+      [self = shared_from_this(), message, id, receive_index](
+        const error_code& ec, const remote_buffer& exposed)
+      { self->on_granted(message, id, receive_index, ec, exposed); });
+  if (lessor_)
+    lessor_->count_refusal();
+  const std::lock_guard lock(mutex_);
+  if (!ended_)
+    answer(message, receive_index, why);
 }
 
 void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
@@ -230,10 +297,29 @@ void agent_impl::close(owned_lease& lease) noexcept
 void agent_impl::conclude(owned_lease over, const error_code& ec)
 {
   auto waiting = over.returns.take_all();
+  leased_memory granted = std::move(over.granted);
   {
     const owned_lease gone = std::move(over);
   }
+  release(std::move(granted));
   waiting_list<>::fail(std::move(waiting), ec);
+}
+
+// Precondition: the peer has no access to the memory any more.
+void agent_impl::release(leased_memory memory)
+{
+  if (memory.block.size() <= size_at_once_max)
+    return;
+  const auto share = share_;
+  ++share->releases;
+  lease_worker::run(executor_,
+    [share, memory = std::move(memory)]() mutable
+    {
+      {
+        const leased_memory gone = std::move(memory);
+      }
+      --share->releases;
+    });
 }
 
 // Precondition: the mutex is held.
@@ -249,7 +335,7 @@ void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_
 {
   const auto found = owned_.find(message.lease);
   // A lent lease keeps the lifetime that the program chose.
-  if (found == owned_.end() || !found->second.exposed || !found->second.charge)
+  if (found == owned_.end() || !found->second.exposed || !found->second.granted.charge)
     return answer(message, receive_index, refusal_status::unknown_lease);
   start_lifetime(found->first, found->second,
     std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
@@ -282,13 +368,12 @@ void agent_impl::on_release(
 void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
   const auto found = owned_.find(message.lease);
-  if (found == owned_.end() || !found->second.exposed || !found->second.charge)
+  if (found == owned_.end() || !found->second.exposed || !found->second.granted.charge)
     return answer(message, receive_index, refusal_status::unknown_lease);
   owned_lease lease = *take(message.lease);
   // The program receives the memory only after the peer has received the answer. Otherwise the
   // program might, for example, end the connection before that.
-  handing_over_.emplace_back(
-    receive_index, handed_over{std::move(lease.charge), std::move(lease.block)});
+  handing_over_.emplace_back(receive_index, std::move(lease.granted));
   answer(message, receive_index, refusal_status::none);
 }
 
@@ -301,7 +386,7 @@ void agent_impl::on_answered(std::uint32_t receive_index)
     [receive_index](const auto& each) { return each.first == receive_index; });
   if (found == handing_over_.end())
     return;
-  handed_over taken = std::move(found->second);
+  leased_memory taken = std::move(found->second);
   handing_over_.erase(found);
   auto waiting = waits_local_.take_front();
   if (waiting.empty())
@@ -332,7 +417,7 @@ void agent_impl::receive_local(const io_executor& executor, handler_of<registere
     waits_local_.add(id, std::move(waiting));
     return update();
   }
-  handed_over taken = std::move(handed_to_us_.front());
+  leased_memory taken = std::move(handed_to_us_.front());
   handed_to_us_.pop_front();
   lock.unlock();
   std::move(waiting).complete({}, std::move(taken.block));

@@ -87,14 +87,20 @@ struct lent_lease
   std::atomic<bool> out{true};
 };
 
+// Memory that a lessor has granted.
+struct leased_memory
+{
+  lessor_charge charge;
+  registered_buffer block;
+};
+
 // A lease of this side's memory. Destruction first ends the peer's access and then releases the
 // memory: members are destroyed from the last to the first.
 struct owned_lease
 {
-  lessor_charge charge;     // granted leases
-  registered_buffer block;  // granted leases
+  leased_memory granted;    // granted leases
   kept_registration region; // lent leases
-  mutable_buffer range;     // of block or region
+  mutable_buffer range;     // of granted.block or region
   access rights = access::local_read;
   std::chrono::milliseconds lifetime{};
   lease_clock::time_point end = lease_clock::time_point::max();

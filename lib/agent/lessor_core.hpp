@@ -11,6 +11,7 @@
 #include "boost_rdma/lessor.hpp"
 #include "completion/agent_attachment.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -60,6 +61,7 @@ public:
     std::mutex mutex;
     std::size_t bytes = 0;
     std::size_t regions = 0;
+    std::atomic<std::size_t> releases{0}; // under way on another thread
   };
 
   lessor_charge() = default;
