@@ -259,7 +259,9 @@ bool acceptor_impl::has_place(const asio::ip::address& from, const lock_type& lo
     [&](const handshake& each) { return each.from == from; }));
   if (per_address_max_ < options_.handshakes_max && same >= per_address_max_)
     return evict_handshake(&from, lock);
-  return handshakes_.size() < options_.handshakes_max || evict_handshake(nullptr, lock);
+  // When they finish without an operation that waits for them, they must all find room.
+  return handshakes_.size() + ready(lock) < options_.handshakes_max
+    || evict_handshake(nullptr, lock);
 }
 
 // Takes the first waiting client for which there is a place.
@@ -470,7 +472,6 @@ service_awaitable<void> run_server(
   heartbeat_times times;
   if (!co_await acceptor->wants_queue_pair(*link))
   {
-    place.give_back();
     if (!link->stopped())
       acceptor->finished_plain(*link);
     co_return;
@@ -482,9 +483,9 @@ service_awaitable<void> run_server(
   if (ec)
     co_return link->stop(ec);
   link->establish(times);
-  place.give_back();
   acceptor->finished(*link, std::move(queue_pair));
-  acceptor.reset(); // which may go before its connections do
+  place.give_back(); // the client has its room by now
+  acceptor.reset();  // which may go before its connections do
   co_await link->watch();
 }
 

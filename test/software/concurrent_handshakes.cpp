@@ -118,6 +118,34 @@ TEST_CASE("clients beyond handshakes_max wait and all are served")
     CHECK(each.ec == error_code());
 }
 
+TEST_CASE("a server that accepts one client after the other loses none of those that wait")
+{
+  constexpr int count = 20;
+  rdma::acceptor_options options;
+  options.handshakes_max = 4;
+  connect_fixture f(options);
+  std::deque<rdma::queue_pair> clients;
+  std::deque<plain_record> connected(count);
+  for (plain_record& each : connected)
+    clients.emplace_back(f.io, f.client_context)
+      .async_connect(f.acceptor.local_endpoint(), each.handler());
+  std::deque<connect_fixture::accepted> servers(count);
+  for (auto& each : servers)
+  {
+    f.acceptor.async_accept(each.handler());
+    REQUIRE(run_until(f.io, [&] { return each.calls != 0; }));
+    CHECK(each.ec == error_code());
+  }
+  REQUIRE(run_until(f.io,
+    [&]
+    {
+      return std::all_of(
+        connected.begin(), connected.end(), [](const auto& each) { return each.done(); });
+    }));
+  for (const plain_record& each : connected)
+    CHECK(each.ec == error_code());
+}
+
 /// Connects clients that send a valid request and then nothing.
 std::deque<plain_peer> silent_clients(
   connect_fixture& f, rdma::queue_pair& described, int count, const char* from)
