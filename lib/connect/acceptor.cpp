@@ -386,9 +386,14 @@ void acceptor_impl::look_again(std::chrono::steady_clock::duration pause, const 
 bool acceptor_impl::evict_handshake(const asio::ip::address* from, const lock_type&)
 {
   const auto now = std::chrono::steady_clock::now();
+  // As long as others finish, clients that agree on a path may only wait for a processor.
+  const bool is_stuck = now - finished_at_ >= connection::peer_silence_max;
   const auto victim = std::find_if(handshakes_.begin(), handshakes_.end(),
     [&](const handshake& each)
-    { return (from == nullptr || each.from == *from) && each.link->yields_at <= now; });
+    {
+      return (from == nullptr || each.from == *from) && each.link->yields_at <= now
+        && (!each.link->agrees || is_stuck);
+    });
   if (victim == handshakes_.end())
     return false;
   log_if_possible(
@@ -418,7 +423,9 @@ void acceptor_impl::finished(connection& link, unclaimed_queue_pair queue_pair)
     .executor = settings_.inner,
     .local = link.stream().local_endpoint(),
     .remote = link.stream().remote_endpoint()};
-  deliver(lock_type(mutex_), client);
+  lock_type lock(mutex_);
+  finished_at_ = std::chrono::steady_clock::now();
+  deliver(std::move(lock), client);
 }
 
 void acceptor_impl::finished_plain(connection& link)

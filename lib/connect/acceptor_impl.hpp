@@ -125,8 +125,9 @@ private:
   std::optional<boost::asio::steady_timer> timer_;
   std::array<eviction, 64> evicted_; // the last ones
   std::size_t evictions_ = 0;
-  std::list<handshake> handshakes_;   // the oldest first
-  std::list<waiting_client> pending_; // without a place; at most handshakes_max
+  std::chrono::steady_clock::time_point finished_at_; // the last handshake
+  std::list<handshake> handshakes_;                   // the oldest first
+  std::list<waiting_client> pending_;                 // without a place; at most handshakes_max
 };
 
 // One of the acceptor's places for handshakes. Its destructor gives the place back: if there is no

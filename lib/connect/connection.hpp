@@ -97,6 +97,7 @@ public:
   // From this time on, an acceptor with too many handshakes may end this one: it waits for the
   // peer.
   clock::time_point yields_at = clock::time_point::max();
+  bool agrees = false;            // on a path: the peer has sent a valid request
   std::function<void()> on_close; // called before the stream is closed
 
   [[nodiscard]] control_stream& stream() const noexcept { return *stream_; }

@@ -139,6 +139,7 @@ service_awaitable<error_code> path::negotiate(handshake_parameters peer)
       result.text = result.ec.message();
       break;
     case path_action_type::receive:
+      link_.agrees = true;
       link_.expect_peer(peer_patience());
       result.ec = co_await link_.read_frame(result.frame);
       link_.expect_nothing();
