@@ -26,15 +26,9 @@ namespace {
 /// A stream acceptor and the streams of a round.
 struct stream_round
 {
-  explicit stream_round(bool rdma)
-    : by_rdma(rdma)
-  {
-  }
-
   void run(faulty_round& round)
   {
-    if (!faulty_round::make(
-          [&] { client.emplace(io, client_context, connected_pair::of(by_rdma)); }))
+    if (!faulty_round::make([&] { client.emplace(io, client_context, connected_pair::of(true)); }))
       return;
     const auto& accepted = round.start([&](auto handler) { acceptor.async_accept(handler); },
       [&](rdma::stream made) { server.emplace(std::move(made)); });
@@ -88,7 +82,7 @@ struct stream_round
         });
     };
     accept();
-    rdma::stream next(io, client_context, connected_pair::of(by_rdma));
+    rdma::stream next(io, client_context, connected_pair::of(true));
     plain_record connected;
     next.async_connect(acceptor.local_endpoint(), connected.handler());
     if (!run_until(io, [&] { return connected.done(); }) || connected.ec)
@@ -102,7 +96,6 @@ struct stream_round
     return run_until(io, [&] { return !accepts && reads == 0; }) && done && !written.ec;
   }
 
-  const bool by_rdma;
   asio::io_context io;
   rdma::context server_context = make_context();
   rdma::context client_context = make_context();
@@ -117,7 +110,9 @@ struct stream_round
 
 TEST_CASE("streams that connect while allocations fail end each operation once")
 {
-  stream_round f(GENERATE(true, false));
+  // Not by TCP: Boost 1.81's any_completion_handler returns an empty executor without memory, which
+  // Asio's sockets do not check.
+  stream_round f;
   with_failing_allocations(
     f.io, [&](faulty_round& round) { f.run(round); }, [&] { f.end(); },
     [&] { return f.serves_next(); }, true);

@@ -118,6 +118,21 @@ struct members
     REQUIRE(run_until(io, is_found));
   }
 
+  // On a busy machine a living member may be found to have failed, until it objects.
+  total_result broadcast_until(std::size_t answered)
+  {
+    for (const auto limit = std::chrono::steady_clock::now() + patience;;)
+    {
+      REQUIRE(std::chrono::steady_clock::now() < limit);
+      record<total_result> r;
+      all[0].group->async_broadcast<total>(10, patient, r.handler());
+      REQUIRE(run_until(io, [&] { return r.done(); }));
+      REQUIRE(r.value().answered <= answered);
+      if (r.value().answered == answered)
+        return r.value();
+    }
+  }
+
   asio::io_context io;
   rpc::group_options options;
   std::vector<rpc::group::endpoint_type> endpoints;
@@ -170,20 +185,15 @@ TEST_CASE("a member that has ended is found, bypassed, and taken back when it wa
   CHECK(changed.calls == 1);
   CHECK(changed.value().version != 0);
 
-  record<total_result> r;
-  m.all[0].group->async_broadcast<total>(10, patient, r.handler());
-  REQUIRE(run_until(m.io, [&] { return r.done(); }));
-  CHECK(r.value().reply == 3 * 10 + 0 + 2 + 3);
-  REQUIRE(r.value().missing.size() == 1);
-  CHECK(r.value().missing[0].rank == 1);
-  CHECK(r.value().missing[0].ec == rdma::error::peer_lost);
+  const total_result without = m.broadcast_until(3);
+  CHECK(without.reply == 3 * 10 + 0 + 2 + 3);
+  REQUIRE(without.missing.size() == 1);
+  CHECK(without.missing[0].rank == 1);
+  CHECK(without.missing[0].ec == rdma::error::peer_lost);
 
   m.start_again(1);
   m.wait_for({});
-  record<total_result> again;
-  m.all[0].group->async_broadcast<total>(10, patient, again.handler());
-  REQUIRE(run_until(m.io, [&] { return again.done(); }));
-  CHECK(again.value().reply == 4 * 10 + 0 + 1 + 2 + 3);
+  CHECK(m.broadcast_until(4).reply == 4 * 10 + 0 + 1 + 2 + 3);
 }
 
 TEST_CASE("a call goes on without a silent member when the member is found to have failed")
