@@ -30,7 +30,7 @@ std::atomic<bool> counting{false};
 std::atomic<std::size_t> count{0};
 std::atomic<std::size_t> released{0};
 void* frames[24];
-std::atomic<int> frame_count{0};
+std::atomic<int> frame_count{0}; // publishes frames
 
 constexpr std::int64_t none_fails = std::numeric_limits<std::int64_t>::max();
 std::atomic<std::int64_t> until_failure{none_fails}; // of none_fails: never reached
@@ -47,7 +47,7 @@ bool note() noexcept
     if (left == 0 || (left < 0 && is_lasting.load(std::memory_order_relaxed)))
     {
       if (failures.fetch_add(1, std::memory_order_relaxed) == 0)
-        frame_count.store(::backtrace(frames, 24), std::memory_order_relaxed);
+        frame_count.store(::backtrace(frames, 24), std::memory_order_release);
       return false;
     }
   }
@@ -55,7 +55,7 @@ bool note() noexcept
   if (!counting.load(std::memory_order_relaxed))
     return true;
   if (count.fetch_add(1, std::memory_order_relaxed) == 0)
-    frame_count.store(::backtrace(frames, 24), std::memory_order_relaxed);
+    frame_count.store(::backtrace(frames, 24), std::memory_order_release);
   return true;
 }
 
@@ -297,7 +297,7 @@ bool allocation_count::sees_malloc() noexcept
 
 std::string first_stack()
 {
-  const int n = frame_count.load(std::memory_order_relaxed);
+  const int n = frame_count.load(std::memory_order_acquire);
   std::string result;
   char** names = ::backtrace_symbols(frames, n);
   for (int i = 0; names != nullptr && i < n; ++i)
