@@ -12,6 +12,7 @@
 #include "connect/connection.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/beast/http/fields.hpp>
 
 #include <memory>
@@ -43,7 +44,7 @@ public:
   void close() const noexcept;
 
   // On the service's thread. Returns early when the connection is stopped.
-  service_awaitable<authorisation> ask(connection& link, client_request request) const;
+  boost::asio::awaitable<authorisation> ask(connection& link, client_request request) const;
 
 private:
   struct shared;

@@ -46,7 +46,7 @@ struct client_side
   connect_options options;
 };
 
-service_awaitable<error_code> exchange_parameters(
+asio::awaitable<error_code> exchange_parameters(
   client_side& client, path& negotiation, heartbeat_times& times)
 {
   connection& link = *client.link;
@@ -71,6 +71,7 @@ service_awaitable<error_code> exchange_parameters(
   limit_header(size, ec);
   if (ec)
     co_return link.failure(error_of_unreadable(ec));
+  link.progress = connection::stage::negotiating;
 
   handshake_parameters server = judge_answer(answer.get(), ec);
   if (ec)
@@ -89,7 +90,7 @@ service_awaitable<error_code> exchange_parameters(
   co_return co_await negotiation.negotiate(std::move(server));
 }
 
-service_awaitable<void> run_client(client_side client, waiting_handler<> handler)
+asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
 {
   connection& link = *client.link;
   error_code ec = link.failure({});

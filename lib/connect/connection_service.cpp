@@ -8,7 +8,6 @@
 #include "connect/connection_service.hpp"
 
 #include "completion/completion_service.hpp"
-#include "completion/late_completions.hpp"
 #include "connect/connection.hpp"
 #include "connect/log.hpp"
 #include "verbs/signals_blocked.hpp"
@@ -18,7 +17,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 
-#include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -96,20 +94,12 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
 
 void connection_service::run() noexcept
 {
-  constexpr std::chrono::milliseconds pause{10};
-  late_completions late;
-  while (!io_->stopped())
+  for (;;)
   {
     try
     {
-      if (late.empty())
-        io_->run_one();
-      else
-      {
-        io_->run_one_for(pause);
-        late.post_again();
-      }
-      late.call_kept();
+      io_->run();
+      return;
     }
     catch (const std::exception& e)
     {

@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <new>
 #include <random>
@@ -30,10 +29,8 @@ namespace test {
 class faulty_round
 {
 public:
-  /// `passing`, unless null, stops when an operation waits for it.
-  explicit faulty_round(asio::io_context& io, failing_allocations* passing = nullptr)
+  explicit faulty_round(asio::io_context& io)
     : io_(io)
-    , passing_(passing)
   {
   }
   faulty_round(const faulty_round&) = delete;
@@ -105,10 +102,7 @@ public:
   template <class... Outcome>
   void await(const Outcome&... each)
   {
-    const auto done = [&] { return (!each.is_open() && ...); };
-    if (passing_ != nullptr && !repeat([&] { return runs_soon(done); }))
-      passing_->stop();
-    is_stuck_ |= !until(done);
+    is_stuck_ |= !until([&] { return (!each.is_open() && ...); });
   }
 
   /// Waits for all operations, and checks that each handler was called once.
@@ -133,27 +127,10 @@ private:
   template <class Condition>
   bool until(Condition done)
   {
-    return repeat([&] { return run_until(io_, done); });
-  }
-
-  /// Returns false if the condition is not met within a time in which most operations end.
-  template <class Condition>
-  bool runs_soon(Condition done)
-  {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
-    while (!done())
-      if (io_.run_one_until(limit) == 0)
-        return done();
-    return true;
-  }
-
-  template <class Run>
-  bool repeat(Run run)
-  {
     for (;;)
       try
       {
-        return run();
+        return run_until(io_, done);
       }
       catch (const std::bad_alloc&)
       {
@@ -162,7 +139,6 @@ private:
   }
 
   asio::io_context& io_;
-  failing_allocations* const passing_;
   std::array<outcome, 64> outcomes_;
   std::size_t count_ = 0;
   bool is_stuck_ = false;
@@ -171,10 +147,8 @@ private:
 
 /// Runs run(round) with the n-th allocation failing, once and from then on, for every n, or for
 /// some unless exhaustive(). After each, end() ends what is left, and next() must succeed.
-/** If `passing`, "from then on" ends when an operation waits for memory. */
 template <class Run, class End, class Next>
-void with_failing_allocations(
-  asio::io_context& io, Run run, End end, Next next, bool passing = false)
+void with_failing_allocations(asio::io_context& io, Run run, End end, Next next)
 {
   const bool lasting = GENERATE(false, true);
   const auto seed = std::random_device()();
@@ -183,11 +157,13 @@ void with_failing_allocations(
   const auto fails = [&](std::size_t n)
   {
     CAPTURE(n, lasting, seed);
-    failing_allocations failures(n, lasting);
-    faulty_round each(io, lasting && passing ? &failures : nullptr);
-    run(each);
-    failures.stop();
-    const bool failed = failures.failed() != 0;
+    bool failed = false;
+    faulty_round each(io);
+    {
+      const failing_allocations failures(n, lasting);
+      run(each);
+      failed = failures.failed() != 0;
+    }
     INFO((failed ? first_stack() : std::string()));
     end();
     each.check();
