@@ -26,6 +26,7 @@ namespace {
 
 using rdma::software::late_writers;
 using rdma::software::memory_peer;
+using rdma::software::waiting_budget;
 using namespace std::chrono_literals;
 
 /// A peer in the middle of a copy, as its mark tells.
@@ -56,8 +57,8 @@ struct copying_peer
 
 TEST_CASE("the end of an access waits for a peer that has to wait for a processor")
 {
-  // The peer's pause is longer than the copy. It may last longer than planned on a busy machine,
-  // but not each time longer than the patience.
+  // The pause is longer than a copy. On a busy machine it may also be longer than the budget, but
+  // not each time.
   CHECK(until(
     []
     {
@@ -75,37 +76,39 @@ TEST_CASE("the end of an access waits for a peer that has to wait for a processo
     }));
 }
 
-TEST_CASE("a peer that does not finish is waited for once, and others are not delayed by it")
+TEST_CASE("a peer that does not finish is waited for once")
 {
   copying_peer stopped;
   stopped.wait();
   CHECK(stopped.state->overdue);
-  CHECK(stopped.state->patience <= 0ns);
   stopped.wait();
-  const auto left = stopped.state->patience;
-  stopped.wait();
-  CHECK(stopped.state->patience == left); // it takes no more time
+  CHECK(stopped.state->overdue);
   copying_peer other;
   other.finish();
   other.wait();
   CHECK_FALSE(other.state->overdue);
+  stopped.finish();
+  CHECK_FALSE(late_writers::may_write(stopped.memory.data(), stopped.memory.size()));
+  CHECK_FALSE(stopped.state->overdue);
 }
 
-TEST_CASE("a peer that is late again and again soon has no patience left")
+TEST_CASE("waits take at first what the budget has, and then their share of the time")
 {
-  copying_peer slow;
-  slow.wait();
-  for (int i = 0; i != 3; ++i)
-  {
-    slow.finish();
-    CHECK_FALSE(late_writers::may_write(slow.memory.data(), slow.memory.size()));
-    CHECK_FALSE(slow.state->overdue);
-    slow.mark = 1;
-    late_writers::add(slow.memory.data(), slow.memory.size(), slow.state, 1, -1);
-    slow.wait();
-    CHECK(slow.state->overdue);
-    CHECK(slow.state->patience <= 0ns);
-  }
+  waiting_budget budget;
+  auto now = waiting_budget::clock::time_point(1h);
+  CHECK(budget.take(now, 0ms));
+  CHECK(budget.take(now += 40ms, 40ms));
+  CHECK(budget.take(now += 40ms, 40ms));
+  CHECK_FALSE(budget.take(now += 40ms, 40ms));
+  // Two waits of 1 ms each cost more than 20 ms give.
+  CHECK_FALSE(budget.take(now += 20ms, 1ms));
+  CHECK_FALSE(budget.take(now, 1ms));
+  now += waiting_budget::share * 20ms;
+  CHECK(budget.take(now, 1ms));
+  // It never has more than its largest value.
+  now += 24h;
+  CHECK(budget.take(now, 0ms));
+  CHECK_FALSE(budget.take(now, waiting_budget::largest));
 }
 
 } // namespace test

@@ -60,6 +60,7 @@ struct late_writer_list
   std::mutex mutex;
   std::vector<late_writer> all;
   bool incomplete = false; // memory was short: any memory may be written to
+  waiting_budget budget;
 
   static late_writer_list& of_process() noexcept;
 
@@ -142,30 +143,9 @@ bool late_writers::find(const void* at, std::size_t size) noexcept
       [at, size](const late_writer& each) { return each.concerns(at, size); });
 }
 
-namespace {
-
-using clock = std::chrono::steady_clock;
-
-// Takes the time that a thread has waited for the peer since `before`. Returns false if the peer is
-// not waited for any longer.
-bool take_patience(
-  memory_peer& peer, clock::time_point begin, clock::time_point before, clock::time_point now)
-{
-  if (peer.overdue)
-    return false;
-  const std::chrono::nanoseconds grown = (now - peer.patient_since) / late_writers::patience_share;
-  peer.patient_since = now;
-  peer.patience =
-    std::min<std::chrono::nanoseconds>(peer.patience + grown, memory_peer::patience_max)
-    - (now - before);
-  peer.overdue = peer.patience <= clock::duration::zero() && now - begin >= late_writers::copy_time;
-  return !peer.overdue;
-}
-
-} // namespace
-
 void late_writers::wait_for_those(const void* at, std::size_t size) noexcept
 {
+  using clock = waiting_budget::clock;
   constexpr std::chrono::microseconds step{100};
   const clock::time_point begin = clock::now();
   clock::time_point before = begin;
@@ -177,9 +157,13 @@ void late_writers::wait_for_those(const void* at, std::size_t size) noexcept
     {
       const std::lock_guard lock(list.mutex);
       list.forget_those_that_ended();
+      const bool is_patient = list.budget.take(now, now - before) || now - begin < copy_time;
       for (const late_writer& each : list.all)
-        if (each.concerns(at, size) && take_patience(*each.by, begin, before, now))
-          waits = true;
+        if (each.concerns(at, size))
+        {
+          each.by->overdue = each.by->overdue || !is_patient;
+          waits = waits || !each.by->overdue;
+        }
     }
     if (!waits)
       return;

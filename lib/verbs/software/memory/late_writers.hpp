@@ -10,6 +10,7 @@
 
 #include "verbs/descriptor.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -21,17 +22,34 @@ namespace rdma::software {
 /// The other end of a link, which may access this process's memory directly.
 struct memory_peer
 {
-  /// The longest wait for a peer: one that is ready to run may have to wait for a processor.
-  static constexpr std::chrono::milliseconds patience_max{100};
-
   std::shared_ptr<const void> keep_mapped;          ///< the memory that contains `mark`
   const std::atomic<std::uint32_t>* mark = nullptr; ///< the grant that it uses, plus one; or zero
   rdma::detail::descriptor process;                 ///< pidfd; guarded by the mutex of late_writers
-  // Guarded by the same mutex:
-  bool overdue = false; ///< it is not waited for until it has finished
-  /// The time for which it may still be waited for.
-  std::chrono::nanoseconds patience = patience_max;
-  std::chrono::steady_clock::time_point patient_since; ///< patience grows from then on
+  /// It is not waited for until it has finished; guarded by the same mutex.
+  bool overdue = false;
+};
+
+/// Limits how long a process waits for its peers: a peer that is ready to run may have to wait for
+/// a processor, but peers may also be late on purpose, again and again. Not thread-safe.
+class waiting_budget
+{
+public:
+  using clock = std::chrono::steady_clock;
+
+  static constexpr std::chrono::milliseconds largest{100}; ///< also the longest wait
+  static constexpr int share = 20; ///< waits take one part in so many of the time in the long run
+
+  /// Takes the time that a thread has waited until `now`. Returns false if nothing is left.
+  bool take(clock::time_point now, clock::duration waited) noexcept
+  {
+    left_ = std::min<clock::duration>(left_ + (now - since_) / share, largest) - waited;
+    since_ = now;
+    return left_ > clock::duration::zero();
+  }
+
+private:
+  clock::duration left_ = largest;
+  clock::time_point since_;
 };
 
 /// The peers that may still write to memory of this process although their grant has ended, because
@@ -43,11 +61,9 @@ struct memory_peer
 class late_writers
 {
 public:
-  /// The time that a running peer needs to finish its copy. Every wait may last as long.
+  /// The time that a running peer needs to finish its copy: it is waited for so long even if there
+  /// is no waiting_budget left.
   static constexpr std::chrono::milliseconds copy_time{1};
-
-  /// A peer that is late again and again takes this part of the time of those who wait for it.
-  static constexpr int patience_share = 100;
 
   /// Adds a peer whose mark names an ended grant of [at, at + size). `socket`: a connection to the
   /// peer.
