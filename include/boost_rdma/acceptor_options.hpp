@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <limits>
 #include <string>
 
 namespace rdma {
@@ -36,27 +35,25 @@ struct acceptor_options
   /// Maximum number of concurrent handshakes, including finished ones that wait for an
   /// async_accept.
   /**
-   * At this limit new clients wait in the backlog until a handshake ends. A client that has sent no
-   * complete request in its first half second is idle. The oldest idle client is then disconnected,
-   * and a new client takes its place. Idle clients therefore cannot block other clients.
+   * At this limit new clients wait until a handshake ends: as many as this in the acceptor, the
+   * others in the backlog. A client that has not sent for half a second what the acceptor waits for
+   * (its request, or its part of the agreement on a transport) is silent; on a NIC,
+   * queue_pair_options::confirm_timeout is added. The oldest silent client is disconnected if
+   * another one waits for its place.
    */
   std::size_t handshakes_max = 64;
 
-  /// Maximum number of concurrent handshakes with clients of one address. The default, and any
-  /// other value of at least handshakes_max, sets no limit.
+  /// Maximum number of concurrent handshakes with clients of one address. 0, the default, is half
+  /// of handshakes_max, and at least 1. Values of at least handshakes_max set no limit.
   /**
-   * At this limit a further client of the address takes the place of an idle client of the same
-   * address. If there is no idle client, the further client is disconnected, and its connect fails
-   * with error::peer_lost.
+   * At this limit a further client of the address waits, or takes the place of a silent client of
+   * the same address. Clients of other addresses overtake it.
    *
-   * Without this limit, one address can use all handshakes, each for at most handshake_timeout.
-   * Clients of other addresses then wait.
-   *
-   * Lower the limit if untrusted clients can reach the port, for instance to half of
-   * handshakes_max. Keep the default if many clients use one address: through a proxy or NAT, or on
-   * a host with many processes.
+   * An address of which as many clients as this limit (or 64) were disconnected for their silence
+   * within ten seconds can be an attacker's. If handshakes_max clients wait, the oldest of such an
+   * address is disconnected for each new client, and its connect fails with error::peer_lost.
    */
-  std::size_t handshakes_per_address_max = std::numeric_limits<std::size_t>::max();
+  std::size_t handshakes_per_address_max = 0;
 
   /// Target that clients must request (connect_options::target). Other targets are answered with
   /// 404.

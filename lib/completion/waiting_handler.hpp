@@ -10,6 +10,7 @@
 
 #include "boost_rdma/error.hpp"
 #include "completion/handler_turn.hpp"
+#include "completion/late_completions.hpp"
 
 #include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_completion_handler.hpp>
@@ -17,16 +18,23 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
+#include <boost/asio/recycling_allocator.hpp>
 
 #include <memory>
 #include <new>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 namespace rdma::detail {
 
 // A handler that waits, with the work guards that keep the user's execution contexts running.
+//
+// If a thread with late_completions destroys it, its owner was lost for lack of memory, and it
+// completes with no_memory.
 template <class... Results>
 class waiting_handler
 {
@@ -34,61 +42,101 @@ public:
   using handler_type = boost::asio::any_completion_handler<void(error_code, Results...)>;
 
   waiting_handler(const boost::asio::any_io_executor& io_executor, handler_type handler)
-    : io_work_(boost::asio::prefer(io_executor, boost::asio::execution::outstanding_work.tracked))
-    , work_(tracked(boost::asio::get_associated_executor(handler, io_executor)))
-    , handler_(std::move(handler))
+    : state_(std::allocate_shared<state>(
+      boost::asio::recycling_allocator<state>(), io_executor, std::move(handler)))
   {
   }
+  waiting_handler(waiting_handler&&) noexcept = default;
+  waiting_handler& operator=(waiting_handler&& other) noexcept
+  {
+    state_.swap(other.state_);
+    return *this;
+  }
+  ~waiting_handler()
+  {
+    if (state_ && late_completions::of_this_thread() != nullptr)
+      finish(boost::asio::error::no_memory, Results()...);
+  }
 
-  // May be called by any thread. Does not call the handler itself.
+  // May be called by any thread. Does not call the handler itself. Throws std::bad_alloc, and
+  // destroys the handler, unless this thread has late_completions.
   void complete(const error_code& ec, Results... results) &&
   {
-    const auto target = io_executor();
-    boost::asio::post(target, std::move(*this).call(ec, std::move(results)...));
+    finish(ec, std::move(results)...);
     handler_turn::want();
   }
 
   // Called on the I/O executor, outside initiating functions. May call the handler itself.
   void complete_here(const error_code& ec, Results... results) &&
   {
-    const auto target = io_executor();
-    boost::asio::dispatch(target, std::move(*this).call(ec, std::move(results)...));
+    state_->results.emplace(ec, std::move(results)...);
+    const auto target = state_->io_executor();
+    boost::asio::dispatch(target, [waiting = std::exchange(state_, nullptr)] { waiting->call(); });
   }
 
 private:
+  struct state final : late_completion
+  {
+    state(const boost::asio::any_io_executor& io_executor, handler_type handler)
+      : io_work(boost::asio::prefer(io_executor, boost::asio::execution::outstanding_work.tracked))
+      , work(tracked(boost::asio::get_associated_executor(handler, io_executor), io_executor))
+      , handler(std::move(handler))
+    {
+    }
+
+    // The first destination, as in Asio's own operations: an associated executor that runs
+    // functions at once must not run the handler on the library's thread.
+    [[nodiscard]] boost::asio::any_io_executor io_executor() const
+    {
+      return boost::asio::prefer(io_work, boost::asio::execution::outstanding_work.untracked);
+    }
+
+    void post() override
+    {
+      boost::asio::post(io_executor(),
+        [self = std::static_pointer_cast<state>(this->shared_from_this())] { self->call(); });
+    }
+
+    // The work guards move with the handler: if the handler calls fork(), a guard that stayed here
+    // might never be released in the child.
+    void call()
+    {
+      const auto io_guard = std::move(io_work);
+      const auto guard = std::move(work);
+      auto bound = [function = std::move(handler), values = std::move(*results)]() mutable
+      { std::apply(std::move(function), std::move(values)); };
+      if (guard)
+        boost::asio::dispatch(guard, std::move(bound));
+      else
+        bound();
+    }
+
+    boost::asio::any_io_executor io_work;
+    boost::asio::any_completion_executor work; // empty if it is the I/O executor
+    handler_type handler;
+    std::optional<std::tuple<error_code, Results...>> results;
+  };
+
   // any_completion_handler of Boost 1.81 returns an empty executor if there is no memory for it.
   static boost::asio::any_completion_executor tracked(
-    const boost::asio::any_completion_executor& executor)
+    const boost::asio::any_completion_executor& executor,
+    const boost::asio::any_io_executor& io_executor)
   {
     if (!executor)
       throw std::bad_alloc();
+    if (executor == boost::asio::any_completion_executor(std::nothrow, io_executor))
+      return {};
     return boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
   }
 
-  // The first destination, as in Asio's own operations: an associated executor that runs functions
-  // at once must not run the handler on the library's thread.
-  [[nodiscard]] boost::asio::any_io_executor io_executor() const
+  void finish(const error_code& ec, Results... results)
   {
-    return boost::asio::prefer(io_work_, boost::asio::execution::outstanding_work.untracked);
+    const auto waiting = std::exchange(state_, nullptr);
+    waiting->results.emplace(ec, std::move(results)...);
+    late_completions::post(waiting);
   }
 
-  // The work guards move with the handler: if the handler calls fork(), a guard that stayed here
-  // would never be released in the child.
-  auto call(const error_code& ec, Results... results) &&
-  {
-    return [work = std::move(io_work_), handler_work = std::move(work_),
-             handler = std::move(handler_), ec, ... values = std::move(results)]() mutable
-    {
-      auto executor = boost::asio::get_associated_executor(handler, work);
-      boost::asio::dispatch(executor,
-        [handler = std::move(handler), ec, ... inner = std::move(values)]() mutable
-        { std::move(handler)(ec, std::move(inner)...); });
-    };
-  }
-
-  boost::asio::any_io_executor io_work_;
-  boost::asio::any_completion_executor work_;
-  handler_type handler_;
+  std::shared_ptr<state> state_;
 };
 
 // Starts an operation of an object, or completes it with error::closed if there is no object.

@@ -125,6 +125,9 @@ protected:
     on_changed(lock);
   }
 
+  // Returns the number of clients that wait for an operation; fewer than ready_max can be added.
+  [[nodiscard]] std::size_t ready(const lock_type&) const { return contents_.ready.size(); }
+
   template <class Result>
   [[nodiscard]] auto take_first(const lock_type&)
   {

@@ -35,7 +35,7 @@ struct functions
   std::function<bool()> goes_on;
 };
 
-asio::awaitable<bool> asks(connection& link, discovery_server& asked, const functions& caller)
+service_awaitable<bool> asks(connection& link, discovery_server& asked, const functions& caller)
 {
   const int fd = static_cast<tcp_control_stream&>(link.stream()).socket.native_handle();
   const acceptor_options defaults;
@@ -51,7 +51,7 @@ asio::awaitable<bool> asks(connection& link, discovery_server& asked, const func
   }
 }
 
-asio::awaitable<error_code> decide(connection& link, discovery_server& asked,
+service_awaitable<error_code> decide(connection& link, discovery_server& asked,
   const asio::any_io_executor& executor, const functions& caller, connected_peer& made)
 {
   const acceptor_options defaults;
@@ -80,8 +80,9 @@ asio::awaitable<error_code> decide(connection& link, discovery_server& asked,
   co_return ec;
 }
 
-asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<discovery_server> asked,
-  asio::any_io_executor executor, functions caller, waiting handler)
+service_awaitable<void> run(std::shared_ptr<connection> link,
+  std::shared_ptr<discovery_server> asked, asio::any_io_executor executor, functions caller,
+  waiting handler)
 {
   connected_peer made{.queue_pair = {},
     .socket = std::nullopt,
@@ -131,7 +132,7 @@ void decide_accepted(const asio::ip::tcp& protocol, int socket,
       auto stream = std::make_unique<tcp_control_stream>(std::move(copy));
       const auto link =
         std::make_shared<connection>(service.io(), service.service_inbox(), std::move(stream));
-      asio::co_spawn(service.io(),
+      asio::co_spawn(service_executor(service.io().get_executor()),
         run(link, std::move(asked), executor, std::move(caller), std::move(handler)),
         [link](const std::exception_ptr& problem)
         {

@@ -25,8 +25,8 @@ using asio::ip::tcp;
 
 namespace {
 
-// How long a client may send nothing before it is evicted in favour of others.
-constexpr std::chrono::milliseconds silence_max{500};
+// How long an address with too many handshakes is not waited for after one of them was evicted.
+constexpr std::chrono::seconds distrust_time{10};
 
 // Drops the line if there is no memory for its text.
 template <class Log>
@@ -76,6 +76,9 @@ acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
   : accept_queue(options.handshakes_max)
   , options_(options)
   , clients_(which)
+  , per_address_max_(options.handshakes_per_address_max != 0
+        ? options.handshakes_per_address_max
+        : std::max<std::size_t>(1, options.handshakes_max / 2))
   , settings_{inner, inner == executor, domain, options.queue_pair}
   , admission_(options.authorise, executor)
   , io_(service.io())
@@ -158,7 +161,7 @@ void acceptor_impl::close()
     timer_->cancel();
     for (const handshake& each : handshakes_)
       connection::handle(*each.link).stop();
-    pending_.reset();
+    pending_.clear();
   }
   cancel();
 }
@@ -174,7 +177,7 @@ void acceptor_impl::abandon() noexcept
   admission_.close();
   socket_.reset();
   timer_.reset();
-  pending_.reset();
+  pending_.clear();
   handshakes.swap(handshakes_);
 }
 
@@ -193,7 +196,7 @@ void acceptor_impl::on_changed(const lock_type& lock)
 // with the reactor before it calls the handler; if that throws, the handler is never called.
 void acceptor_impl::start_accepting(const lock_type& lock)
 {
-  if (!is_wanted(lock) || pending_ || accepting_)
+  if (!is_wanted(lock) || accepting_ || pauses_ || pending_.size() >= options_.handshakes_max)
     return;
   accepting_ = true;
   socket_->async_wait(asio::socket_base::wait_read,
@@ -201,23 +204,24 @@ void acceptor_impl::start_accepting(const lock_type& lock)
       [self = self()](const error_code& ec) { self->on_readable(ec); }));
 }
 
-// Accepts the first client of the backlog.
+// Accepts the first client of the backlog, which then waits for a place.
 error_code acceptor_impl::take_client(const lock_type&)
+try
 {
   error_code ec;
-  try
-  {
-    pending_.emplace(socket_->accept(ec));
-  }
-  catch (const std::bad_alloc&)
-  {
-    ec = asio::error::no_memory; // Asio has closed the client's socket
-  }
+  tcp_control_stream::socket_type socket = socket_->accept(ec);
   if (ec)
-    pending_.reset();
-  else
-    close_on_exec(*pending_);
-  return ec;
+    return ec;
+  close_on_exec(socket);
+  const asio::ip::address from = socket.remote_endpoint(ec).address();
+  if (ec)
+    return asio::error::connection_aborted;
+  pending_.push_back({std::move(socket), from});
+  return {};
+}
+catch (const std::bad_alloc&)
+{
+  return asio::error::no_memory; // the client's socket is closed
 }
 
 void acceptor_impl::on_readable(error_code ec)
@@ -241,75 +245,109 @@ void acceptor_impl::on_readable(error_code ec)
         log_line(spdlog::level::warn, "cannot accept on port {}: {}", local_.port(), ec.message());
       });
     // Errors like EMFILE last for a while, and the client stays in the backlog: do not spin on it.
-    return back_off(pause, lock);
+    pauses_ = true;
+    look_again(pause, lock);
+    return start_accepting(lock);
   }
   admit(std::move(lock));
 }
 
-// Returns true if an address has too many handshakes of which none can be evicted.
-bool acceptor_impl::exceeds_address_limit(const asio::ip::address& from, const lock_type& lock)
+// Returns true if there is a place for a client of this address, or frees one.
+bool acceptor_impl::has_place(const asio::ip::address& from, const lock_type& lock)
 {
-  // Without a limit for an address its clients wait like all others.
-  if (options_.handshakes_per_address_max >= options_.handshakes_max)
-    return false;
   const auto same = static_cast<std::size_t>(std::count_if(handshakes_.begin(), handshakes_.end(),
     [&](const handshake& each) { return each.from == from; }));
-  if (same < options_.handshakes_per_address_max || evict_handshake(&from, lock))
-    return false;
+  if (per_address_max_ < options_.handshakes_max && same >= per_address_max_)
+    return evict_handshake(&from, lock);
+  // When they finish without an operation that waits for them, they must all find room.
+  return handshakes_.size() + ready(lock) < options_.handshakes_max
+    || evict_handshake(nullptr, lock);
+}
+
+// Takes the first waiting client for which there is a place.
+std::shared_ptr<connection> acceptor_impl::take_waiting(const lock_type& lock)
+{
+  for (auto each = pending_.begin(); open_ && each != pending_.end();)
+  {
+    if (!has_place(each->from, lock))
+    {
+      ++each;
+      continue;
+    }
+    try
+    {
+      auto stream = std::make_unique<tcp_control_stream>(std::move(each->socket));
+      stream->set_options();
+      auto link = std::make_shared<connection>(io_, inbox_, std::move(stream));
+      handshakes_.push_back({link, each->from});
+      pending_.erase(each);
+      return link;
+    }
+    catch (const std::bad_alloc&)
+    {
+      each = pending_.erase(each);
+      log_if_possible(
+        [&] {
+          log_line(spdlog::level::warn, "cannot accept on port {}: out of memory", local_.port());
+        });
+    }
+  }
+  return nullptr;
+}
+
+// Disconnects a waiting client of an address that wastes its places, if the clients of such
+// addresses keep others from waiting.
+void acceptor_impl::thin_out(const lock_type& lock)
+{
+  if (pending_.size() < options_.handshakes_max)
+    return;
+  const auto excess = std::find_if(pending_.begin(), pending_.end(),
+    [&](const waiting_client& each) { return wastes_places(each.from, lock); });
+  if (excess == pending_.end())
+    return;
   log_if_possible(
     [&]
     {
-      log_line(spdlog::level::info,
-        "too many concurrent handshakes with {}: closed a new connection", from.to_string());
+      log_line(spdlog::level::info, "too many concurrent handshakes with {}: closed a connection",
+        excess->from.to_string());
     });
-  return true;
+  pending_.erase(excess);
 }
 
-// The pending client gets a place, or waits for one while the backlog waits as well.
+// Returns true if as many handshakes of the address as it may have were evicted recently.
+bool acceptor_impl::wastes_places(const asio::ip::address& from, const lock_type&) const
+{
+  const auto now = std::chrono::steady_clock::now();
+  const auto wasted = std::count_if(evicted_.begin(), evicted_.end(),
+    [&](const eviction& each) { return each.from == from && now - each.at < distrust_time; });
+  return static_cast<std::size_t>(wasted) >= std::min(per_address_max_, evicted_.size());
+}
+
+// Waiting clients get the places that there are, and the next client of the backlog may come.
 void acceptor_impl::admit(lock_type lock)
 {
-  if (!open_ || !pending_)
-    return start_accepting(lock);
-  error_code gone;
-  const asio::ip::address from = pending_->remote_endpoint(gone).address();
-  if (gone || exceeds_address_limit(from, lock))
+  while (const auto link = take_waiting(lock))
   {
-    pending_.reset();
-    return start_accepting(lock);
+    lock.unlock();
+    serve(link);
+    lock.lock();
   }
-  if (handshakes_.size() >= options_.handshakes_max && !evict_handshake(nullptr, lock))
-    return back_off(silence_max / 2, lock); // or until a handshake ends, see remove_handshake()
-  std::shared_ptr<connection> link;
-  try
-  {
-    auto stream = std::make_unique<tcp_control_stream>(std::move(*pending_));
-    pending_.reset();
-    stream->set_options();
-    link = std::make_shared<connection>(io_, inbox_, std::move(stream));
-    handshakes_.push_back({link, from, std::chrono::steady_clock::now()});
-  }
-  catch (const std::bad_alloc&)
-  {
-    pending_.reset();
-    log_if_possible([&]
-      { log_line(spdlog::level::warn, "cannot accept on port {}: out of memory", local_.port()); });
-    return back_off(silence_max, lock);
-  }
+  thin_out(lock);
+  if (!pending_.empty()) // or when a handshake ends, see remove_handshake()
+    look_again(connection::peer_silence_max / 2, lock);
   start_accepting(lock);
-  lock.unlock();
-  serve(link);
 }
 
 void acceptor_impl::serve(const std::shared_ptr<connection>& link)
 {
   try
   {
+    link->expect_peer();
     link->set_deadline(options_.handshake_timeout);
-    asio::co_spawn(io_, run_server(self(), link),
-      [weak = std::weak_ptr(self()), link](const std::exception_ptr& problem)
+    asio::co_spawn(service_executor(io_.get_executor()),
+      run_server(self(), link, handshake_place(self(), link)),
+      [](const std::exception_ptr& problem)
       {
-        if (const auto self = weak.lock())
-          self->remove_handshake(link);
         if (problem)
           std::rethrow_exception(problem); // to the service, which logs it
       });
@@ -317,48 +355,44 @@ void acceptor_impl::serve(const std::shared_ptr<connection>& link)
   catch (const std::bad_alloc&)
   {
     link->stop(asio::error::no_memory);
-    remove_handshake(link);
     log_if_possible([&] { log_line(spdlog::level::warn, "{}: out of memory", name_of(*link)); });
   }
 }
 
-void acceptor_impl::back_off(std::chrono::steady_clock::duration pause, const lock_type& lock)
+void acceptor_impl::look_again(std::chrono::steady_clock::duration pause, const lock_type&)
 {
+  if (!open_ || std::exchange(looks_again_, true))
+    return;
   try
   {
     timer_->expires_after(pause);
     timer_->async_wait(
-      [self = self(), number = ++back_offs_](const error_code& ec)
+      [self = self()](const error_code&)
       {
         lock_type relocked(self->mutex_);
-        if (ec || number != self->back_offs_)
-          return; // there was room earlier
-        self->accepting_ = false;
-        if (self->open_)
-          self->admit(std::move(relocked));
+        self->looks_again_ = self->pauses_ = false;
+        self->admit(std::move(relocked));
       });
-    accepting_ = true;
   }
   catch (const std::bad_alloc&)
   {
-    // Without a pause then. A pending client waits for the end of a handshake, see
-    // remove_handshake().
-    start_accepting(lock);
+    // Without a pause then. Waiting clients wait for the end of a handshake.
+    looks_again_ = pauses_ = false;
   }
 }
 
-// Evicts the oldest handshake, overall or of one address, that was refused or has sent nothing for
-// silence_max. Returns true if one was evicted.
+// Evicts the oldest handshake, overall or of one address, of those that yield. Returns true if
+// there is one.
 bool acceptor_impl::evict_handshake(const asio::ip::address* from, const lock_type&)
 {
   const auto now = std::chrono::steady_clock::now();
+  // As long as others finish, clients that agree on a path may only wait for a processor.
+  const bool is_stuck = now - finished_at_ >= connection::peer_silence_max;
   const auto victim = std::find_if(handshakes_.begin(), handshakes_.end(),
     [&](const handshake& each)
     {
-      return (from == nullptr || each.from == *from)
-        && (each.link->progress == connection::stage::refused
-          || (each.link->progress == connection::stage::unproven
-            && now - each.since >= silence_max));
+      return (from == nullptr || each.from == *from) && each.link->yields_at <= now
+        && (!each.link->agrees || is_stuck);
     });
   if (victim == handshakes_.end())
     return false;
@@ -368,12 +402,13 @@ bool acceptor_impl::evict_handshake(const asio::ip::address* from, const lock_ty
       log_line(spdlog::level::info, "too many concurrent handshakes: closed the one with {}",
         victim->from.to_string());
     });
+  evicted_[evictions_++ % evicted_.size()] = {victim->from, now};
   victim->link->stop(error::refused);
   handshakes_.erase(victim);
   return true;
 }
 
-asio::awaitable<bool> acceptor_impl::wants_queue_pair(connection& link)
+service_awaitable<bool> acceptor_impl::wants_queue_pair(connection& link)
 {
   if (!discovery_) // GCC 12 evaluates a co_await behind && in any case
     co_return clients_ == clients::queue_pairs;
@@ -388,7 +423,9 @@ void acceptor_impl::finished(connection& link, unclaimed_queue_pair queue_pair)
     .executor = settings_.inner,
     .local = link.stream().local_endpoint(),
     .remote = link.stream().remote_endpoint()};
-  deliver(lock_type(mutex_), client);
+  lock_type lock(mutex_);
+  finished_at_ = std::chrono::steady_clock::now();
+  deliver(std::move(lock), client);
 }
 
 void acceptor_impl::finished_plain(connection& link)
@@ -411,24 +448,37 @@ void acceptor_impl::remove_handshake(const std::shared_ptr<connection>& link)
 {
   lock_type lock(mutex_);
   std::erase_if(handshakes_, [&](const handshake& each) { return each.link == link; });
-  if (open_ && pending_)
-  {
-    ++back_offs_; // it may be on its way
-    timer_->cancel();
-    accepting_ = false;
+  if (!pending_.empty())
     admit(std::move(lock));
-  }
 }
 
-asio::awaitable<void> run_server(
-  std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link)
+handshake_place::handshake_place(
+  const std::shared_ptr<acceptor_impl>& acceptor, std::shared_ptr<connection> link) noexcept
+  : acceptor_(acceptor)
+  , link_(std::move(link))
+{
+}
+
+handshake_place::~handshake_place()
+{
+  if (link_)
+    give_back();
+}
+
+void handshake_place::give_back()
+{
+  if (const auto acceptor = acceptor_.lock())
+    acceptor->remove_handshake(std::exchange(link_, nullptr));
+}
+
+service_awaitable<void> run_server(
+  std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link, handshake_place place)
 {
   admitted_client client;
   unclaimed_queue_pair queue_pair;
   heartbeat_times times;
   if (!co_await acceptor->wants_queue_pair(*link))
   {
-    acceptor->remove_handshake(link);
     if (!link->stopped())
       acceptor->finished_plain(*link);
     co_return;
@@ -440,9 +490,9 @@ asio::awaitable<void> run_server(
   if (ec)
     co_return link->stop(ec);
   link->establish(times);
-  acceptor->remove_handshake(link);
   acceptor->finished(*link, std::move(queue_pair));
-  acceptor.reset(); // which may go before its connections do
+  place.give_back(); // the client has its room by now
+  acceptor.reset();  // which may go before its connections do
   co_await link->watch();
 }
 

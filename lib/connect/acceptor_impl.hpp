@@ -21,7 +21,9 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -50,7 +52,7 @@ public:
   [[nodiscard]] const client_admission& admission() const noexcept { return admission_; }
 
   // Returns true if the client asks for a queue pair. Otherwise only its socket is accepted.
-  boost::asio::awaitable<bool> wants_queue_pair(connection& link);
+  service_awaitable<bool> wants_queue_pair(connection& link);
 
   // The client is connected.
   void finished(connection& link, unclaimed_queue_pair queue_pair);
@@ -67,7 +69,18 @@ private:
   {
     std::shared_ptr<connection> link;
     boost::asio::ip::address from;
-    std::chrono::steady_clock::time_point since;
+  };
+
+  struct eviction
+  {
+    boost::asio::ip::address from;
+    std::chrono::steady_clock::time_point at;
+  };
+
+  struct waiting_client
+  {
+    tcp_control_stream::socket_type socket;
+    boost::asio::ip::address from;
   };
 
   [[nodiscard]] std::shared_ptr<acceptor_impl> self()
@@ -85,14 +98,18 @@ private:
   error_code take_client(const lock_type& lock);
   void on_readable(error_code ec);
   void admit(lock_type lock);
-  [[nodiscard]] bool exceeds_address_limit(
-    const boost::asio::ip::address& from, const lock_type& lock);
+  [[nodiscard]] bool has_place(const boost::asio::ip::address& from, const lock_type& lock);
+  [[nodiscard]] std::shared_ptr<connection> take_waiting(const lock_type& lock);
+  void thin_out(const lock_type& lock);
+  [[nodiscard]] bool wastes_places(
+    const boost::asio::ip::address& from, const lock_type& lock) const;
   void serve(const std::shared_ptr<connection>& link);
-  void back_off(std::chrono::steady_clock::duration pause, const lock_type& lock);
+  void look_again(std::chrono::steady_clock::duration pause, const lock_type& lock);
   bool evict_handshake(const boost::asio::ip::address* from, const lock_type& lock);
 
   const acceptor_options options_;
   const clients clients_;
+  const std::size_t per_address_max_;
   const queue_pair_settings settings_;
   const client_admission admission_;
   boost::asio::io_context& io_;
@@ -100,18 +117,39 @@ private:
   const std::shared_ptr<discovery_server> discovery_; // null for acceptors of queue pairs
 
   // Protected by the mutex:
-  bool accepting_ = false;            // socket_ waits for a client, or timer_ for a retry
+  bool accepting_ = false;            // socket_ waits for a client
+  bool looks_again_ = false;          // timer_ runs
+  bool pauses_ = false;               // until then no client is accepted
   handler_slot accept_slot_;          // of the wait for a client
   std::optional<socket_type> socket_; // empty after abandon(), like timer_
   std::optional<boost::asio::steady_timer> timer_;
-  std::uint64_t back_offs_ = 0;
-  std::list<handshake> handshakes_;                        // the oldest first
-  std::optional<tcp_control_stream::socket_type> pending_; // a client without a place
+  std::array<eviction, 64> evicted_; // the last ones
+  std::size_t evictions_ = 0;
+  std::chrono::steady_clock::time_point finished_at_; // the last handshake
+  std::list<handshake> handshakes_;                   // the oldest first
+  std::list<waiting_client> pending_;                 // without a place; at most handshakes_max
+};
+
+// One of the acceptor's places for handshakes. Its destructor gives the place back: if there is no
+// memory for an operation, Asio destroys the coroutine that waits for it.
+class handshake_place
+{
+public:
+  handshake_place(
+    const std::shared_ptr<acceptor_impl>& acceptor, std::shared_ptr<connection> link) noexcept;
+  handshake_place(handshake_place&&) noexcept = default;
+  ~handshake_place();
+
+  void give_back();
+
+private:
+  std::weak_ptr<acceptor_impl> acceptor_;
+  std::shared_ptr<connection> link_; // null if the place was given back
 };
 
 // Serves one client until its queue pair has gone.
-boost::asio::awaitable<void> run_server(
-  std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link);
+service_awaitable<void> run_server(
+  std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link, handshake_place place);
 
 } // namespace rdma::detail
 

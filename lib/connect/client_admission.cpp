@@ -256,7 +256,8 @@ void client_admission::close() const noexcept
     shared_->open.store(false);
 }
 
-asio::awaitable<authorisation> client_admission::ask(connection& link, client_request request) const
+service_awaitable<authorisation> client_admission::ask(
+  connection& link, client_request request) const
 {
   const auto asked = std::make_shared<question>(link.io());
   const auto wanted = std::make_shared<std::atomic<bool>>(true);

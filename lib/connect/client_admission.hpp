@@ -12,7 +12,6 @@
 #include "connect/connection.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/awaitable.hpp>
 #include <boost/beast/http/fields.hpp>
 
 #include <memory>
@@ -44,7 +43,7 @@ public:
   void close() const noexcept;
 
   // On the service's thread. Returns early when the connection is stopped.
-  boost::asio::awaitable<authorisation> ask(connection& link, client_request request) const;
+  service_awaitable<authorisation> ask(connection& link, client_request request) const;
 
 private:
   struct shared;

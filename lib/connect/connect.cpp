@@ -46,7 +46,7 @@ struct client_side
   connect_options options;
 };
 
-asio::awaitable<error_code> exchange_parameters(
+service_awaitable<error_code> exchange_parameters(
   client_side& client, path& negotiation, heartbeat_times& times)
 {
   connection& link = *client.link;
@@ -71,7 +71,6 @@ asio::awaitable<error_code> exchange_parameters(
   limit_header(size, ec);
   if (ec)
     co_return link.failure(error_of_unreadable(ec));
-  link.progress = connection::stage::negotiating;
 
   handshake_parameters server = judge_answer(answer.get(), ec);
   if (ec)
@@ -90,7 +89,7 @@ asio::awaitable<error_code> exchange_parameters(
   co_return co_await negotiation.negotiate(std::move(server));
 }
 
-asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
+service_awaitable<void> run_client(client_side client, waiting_handler<> handler)
 {
   connection& link = *client.link;
   error_code ec = link.failure({});

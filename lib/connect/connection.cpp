@@ -10,6 +10,7 @@
 #include "connect/handshake_parameters.hpp"
 #include "connect/log.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
@@ -71,20 +72,37 @@ connection::connection(
 {
 }
 
-bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
+// If its owner was lost for lack of memory, nobody watches the peer any more.
+connection::~connection()
 {
-  core_ = core;
-  return core->attach(std::make_shared<control_guard>(handle(*this)));
+  const auto held = core();
+  if (held && !io_.stopped())
+    held->disconnect(asio::error::no_memory);
 }
 
-void connection::run(clock::duration time_limit, asio::awaitable<void> handshake)
+bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
-  asio::post(io_, [self = shared_from_this(), time_limit] { self->set_deadline(time_limit); });
-  asio::co_spawn(io_, std::move(handshake),
-    [](const std::exception_ptr& problem)
+  auto guard = std::make_shared<control_guard>(handle(*this));
+  core_ = core;
+  const bool adopted = core->attach(std::move(guard));
+  if (!adopted)
+    core_.reset(); // which may have another connection
+  return adopted;
+}
+
+void connection::run(clock::duration time_limit, service_awaitable<void> handshake)
+{
+  // Without memory, co_spawn() would destroy the coroutine later, on the service's thread.
+  asio::post(io_,
+    [self = shared_from_this(), time_limit, handshake = std::move(handshake)]() mutable
     {
-      if (problem)
-        std::rethrow_exception(problem); // to the service, which logs it
+      self->set_deadline(time_limit);
+      asio::co_spawn(service_executor(self->io_.get_executor()), std::move(handshake),
+        [](const std::exception_ptr& problem)
+        {
+          if (problem)
+            std::rethrow_exception(problem); // to the service, which logs it
+        });
     });
 }
 
@@ -176,12 +194,19 @@ void connection::arm(clock::time_point time)
   const bool ends =
     phase == control_channel_fsm::phase::draining || phase == control_channel_fsm::phase::closing;
   timer_.expires_at(time);
-  timer_.async_wait(
-    [link = weak_from_this(), owner = ends ? shared_from_this() : nullptr](const error_code& ec)
-    {
-      if (const auto self = link.lock(); self && !ec)
-        self->perform(self->fsm_.on_timer(clock::now(), self->sends()));
-    });
+  try
+  {
+    timer_.async_wait(
+      [link = weak_from_this(), owner = ends ? shared_from_this() : nullptr](const error_code& ec)
+      {
+        if (const auto self = link.lock(); self && !ec)
+          self->perform(self->fsm_.on_timer(clock::now(), self->sends()));
+      });
+  }
+  catch (const std::bad_alloc&)
+  {
+    end_without_memory(); // nothing would limit the time
+  }
 }
 
 void connection::probe()
@@ -237,10 +262,15 @@ void connection::send(frame_type type, std::string_view payload)
 }
 
 void connection::write(frame_type type, std::string_view payload)
+try
 {
   outgoing_ += encode_frame(type, payload);
   if (writing_.empty())
     write_rest(0);
+}
+catch (const std::bad_alloc&)
+{
+  end_without_memory(); // the peer would wait for the frame
 }
 
 void connection::write_rest(std::size_t written)
@@ -253,22 +283,26 @@ void connection::write_rest(std::size_t written)
   }
   if (writing_.empty())
     return perform(fsm_.on_written());
-  try
-  {
-    stream_->write_some(asio::buffer(writing_) + written,
-      [self = shared_from_this(), written](const error_code& ec, std::size_t count)
+  stream_->write_some(asio::buffer(writing_) + written,
+    [self = shared_from_this(), written](const error_code& ec, std::size_t count)
+    {
+      if (ec)
+        return self->fsm_.on_write_failed();
+      try
       {
-        if (ec)
-          self->fsm_.on_write_failed();
-        else
-          self->write_rest(written + count);
-      });
-  }
-  catch (const std::bad_alloc&)
-  {
-    fsm_.on_write_failed();
-    close(); // the peer would wait for the rest
-  }
+        self->write_rest(written + count);
+      }
+      catch (const std::bad_alloc&)
+      {
+        self->end_without_memory();
+      }
+    });
+}
+
+void connection::end_without_memory()
+{
+  fsm_.on_write_failed();
+  perform(fsm_.on_no_memory());
 }
 
 void connection::close()
@@ -282,53 +316,51 @@ void connection::close()
 connection::handle::handle(connection& of)
   : link_(of.weak_from_this())
   , inbox_(of.inbox_)
+  , requests_(of.requests_)
 {
 }
 
-template <class Function>
-void connection::handle::post(Function function) const
+void connection::handle::post(request what) const noexcept
 {
-  inbox_->post(
-    [link = link_, function]
+  // acq_rel: the function sees what was written before the request, and the slot is free after it
+  if (requests_->pending.fetch_or(static_cast<unsigned>(what), std::memory_order_acq_rel) != 0)
+    return;
+  inbox_->post(asio::bind_allocator(slot_allocator<void>(requests_->slot),
+    [link = link_, requests = requests_]
     {
+      const unsigned which = requests->pending.exchange(0, std::memory_order_acq_rel);
       if (const auto self = link.lock())
-        function(*self);
-    });
+        self->perform_requests(which);
+    }));
 }
 
-void connection::handle::stop() const
+void connection::perform_requests(unsigned which)
 {
-  post(
-    [](connection& self)
-    {
-      const auto core = self.core();
-      self.stop(core ? core->end_reason() : asio::error::operation_aborted);
-    });
-}
-
-void connection::handle::cancel_handshake() const
-{
-  post([](connection& self) { self.cancel_handshake(); });
-}
-
-void connection::handle::finish() const
-{
-  post([](connection& self) { self.finish(); });
+  const auto wanted = [which](request what) { return (which & static_cast<unsigned>(what)) != 0; };
+  if (wanted(request::finish))
+    finish();
+  if (wanted(request::cancel))
+    cancel_handshake();
+  if (!wanted(request::stop))
+    return;
+  const auto held = core();
+  stop(held ? held->end_reason() : asio::error::operation_aborted);
 }
 
 void connection::handle::send_agent_channel(agent_channel_event word, std::string text) const
 {
-  post(
-    [word, text = std::move(text)](connection& self)
+  inbox_->post(
+    [link = link_, word, text = std::move(text)]
     {
-      if (self.fsm_.state() == control_channel_fsm::phase::established)
-        self.send(
+      const auto self = link.lock();
+      if (self && self->fsm_.state() == control_channel_fsm::phase::established)
+        self->send(
           word == agent_channel_event::offer ? frame_type::agent_channel : frame_type::channel_over,
           text);
     });
 }
 
-asio::awaitable<error_code> connection::read_frame(frame_type& type)
+service_awaitable<error_code> connection::read_frame(frame_type& type)
 {
   using phase = control_channel_fsm::phase;
   constexpr std::size_t read_size = 512;
@@ -360,7 +392,7 @@ asio::awaitable<error_code> connection::read_frame(frame_type& type)
   }
 }
 
-asio::awaitable<void> connection::watch()
+service_awaitable<void> connection::watch()
 {
   for (;;)
   {

@@ -10,19 +10,18 @@
 
 #include "boost_rdma/detail/control_stream.hpp"
 #include "completion/abandonable.hpp"
+#include "completion/handler_slot.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "connect/control_channel_fsm.hpp"
 #include "connect/control_frame.hpp"
 #include "connect/inbox.hpp"
+#include "connect/service_executor.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -32,17 +31,11 @@
 
 namespace rdma::detail {
 
-// Completion token of asynchronous operations in coroutines; stores the error in ec.
-inline auto into(error_code& ec)
-{
-  return boost::asio::redirect_error(boost::asio::use_awaitable, ec);
-}
-
 // Adapts a control_stream to the AsyncStream requirements of Asio and Beast.
 class control_stream_ref
 {
 public:
-  using executor_type = boost::asio::io_context::executor_type;
+  using executor_type = service_executor;
 
   control_stream_ref(control_stream& stream, executor_type executor)
     : stream_(&stream)
@@ -56,8 +49,8 @@ public:
   auto async_read_some(const Buffers& buffers, CompletionToken&& token)
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      [stream = stream_, executor = executor_](auto&& handler, boost::asio::mutable_buffer to)
-      { stream->read_some(to, here(executor, std::forward<decltype(handler)>(handler))); },
+      [stream = stream_](auto&& handler, boost::asio::mutable_buffer to)
+      { stream->read_some(to, std::forward<decltype(handler)>(handler)); },
       token, boost::asio::mutable_buffer(*boost::asio::buffer_sequence_begin(buffers)));
   }
 
@@ -65,20 +58,12 @@ public:
   auto async_write_some(const Buffers& buffers, CompletionToken&& token)
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      [stream = stream_, executor = executor_](auto&& handler, boost::asio::const_buffer from)
-      { stream->write_some(from, here(executor, std::forward<decltype(handler)>(handler))); },
+      [stream = stream_](auto&& handler, boost::asio::const_buffer from)
+      { stream->write_some(from, std::forward<decltype(handler)>(handler)); },
       token, boost::asio::const_buffer(*boost::asio::buffer_sequence_begin(buffers)));
   }
 
 private:
-  // The handler of a coroutine has an any_io_executor. Boost 1.81's any_completion_handler
-  // allocates memory for such an executor in functions that are noexcept (any_executor::prefer).
-  template <class Handler>
-  static auto here(const executor_type& executor, Handler&& handler)
-  {
-    return boost::asio::bind_executor(executor, std::forward<Handler>(handler));
-  }
-
   control_stream* stream_;
   executor_type executor_;
 };
@@ -100,19 +85,19 @@ class connection final
   using clock = std::chrono::steady_clock;
 
 public:
+  static constexpr std::chrono::milliseconds peer_silence_max{500};
+
   connection(boost::asio::io_context& io, std::shared_ptr<inbox> to_service,
     std::unique_ptr<control_stream> stream);
-
-  // Progress of the handshake, by which an acceptor with too many of them selects one to evict.
-  enum class stage
-  {
-    refused,     // the peer has only to read the reason
-    unproven,    // the peer has not sent a valid request
-    negotiating, // the peer has sent one
-  };
+  ~connection() override;
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
 
   boost::beast::flat_buffer buffer; // bytes that follow the last message
-  stage progress = stage::unproven;
+  // From this time on, an acceptor with too many handshakes may end this one: it waits for the
+  // peer.
+  clock::time_point yields_at = clock::time_point::max();
+  bool agrees = false;            // on a path: the peer has sent a valid request
   std::function<void()> on_close; // called before the stream is closed
 
   [[nodiscard]] control_stream& stream() const noexcept { return *stream_; }
@@ -124,11 +109,19 @@ public:
   [[nodiscard]] std::shared_ptr<queue_pair_core> core() const { return core_.lock(); }
 
   // Any thread. Runs the handshake, with this time limit, and all that follows.
-  void run(clock::duration time_limit, boost::asio::awaitable<void> handshake);
+  void run(clock::duration time_limit, service_awaitable<void> handshake);
 
   // The handshake fails with handshake_timeout unless establish() is called before.
   void set_deadline(clock::duration time_limit);
   void establish(const heartbeat_times& times);
+
+  // The handshake waits for the peer, which has this time before it may lose its place.
+  void expect_peer(clock::duration patience = peer_silence_max)
+  {
+    yields_at = clock::now() + patience;
+  }
+  // The handshake does not wait for the peer.
+  void expect_nothing() { yields_at = clock::time_point::max(); }
 
   // Ends the handshake with this error, or an established connection with frame_type::bye. Only the
   // first call counts.
@@ -149,12 +142,27 @@ public:
   void send(frame_type type, std::string_view payload = {});
 
   // Reads the next frame.
-  boost::asio::awaitable<error_code> read_frame(frame_type& type);
+  service_awaitable<error_code> read_frame(frame_type& type);
   [[nodiscard]] const std::string& payload() const noexcept { return frames_.payload(); }
 
   // Reads until the connection has ended. For an established connection.
-  boost::asio::awaitable<void> watch();
+  service_awaitable<void> watch();
 
+private:
+  // What other threads have asked for. To ask needs no memory from the heap.
+  enum class request : unsigned
+  {
+    finish = 1,
+    cancel = 2,
+    stop = 4,
+  };
+  struct requests
+  {
+    std::atomic<unsigned> pending{0}; // a function that performs them is queued unless it is 0
+    handler_slot slot;                // of that function
+  };
+
+public:
   // For other threads.
   class handle
   {
@@ -162,21 +170,21 @@ public:
     explicit handle(connection& of);
 
     // Calls stop() because the queue pair is closed.
-    void stop() const;
-    void cancel_handshake() const;
+    void stop() const noexcept { post(request::stop); }
+    void cancel_handshake() const noexcept { post(request::cancel); }
 
     // All that this side sent has arrived.
-    void finish() const;
+    void finish() const noexcept { post(request::finish); }
 
-    // Sends a message to the agent_attachment of the peer's queue pair.
+    // Sends a message to the agent_attachment of the peer's queue pair. May throw std::bad_alloc.
     void send_agent_channel(agent_channel_event word, std::string text) const;
 
   private:
-    template <class Function>
-    void post(Function function) const;
+    void post(request what) const noexcept;
 
     std::weak_ptr<connection> link_;
     std::shared_ptr<inbox> inbox_;
+    std::shared_ptr<requests> requests_;
   };
 
   [[nodiscard]] const std::shared_ptr<inbox>& service_inbox() const noexcept { return inbox_; }
@@ -192,13 +200,16 @@ private:
   void check_missing_receive();
   void report_agent_frame();
   void finish();
+  void perform_requests(unsigned which);
   [[nodiscard]] send_progress sends() const;
   void write(frame_type type, std::string_view payload);
   void write_rest(std::size_t written);
   void close();
+  void end_without_memory();
 
   boost::asio::io_context& io_;
   const std::shared_ptr<inbox> inbox_;
+  const std::shared_ptr<requests> requests_ = std::make_shared<requests>();
   const std::unique_ptr<control_stream> stream_;
   boost::asio::steady_timer timer_;
   std::weak_ptr<queue_pair_core> core_;

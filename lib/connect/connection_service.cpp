@@ -8,6 +8,7 @@
 #include "connect/connection_service.hpp"
 
 #include "completion/completion_service.hpp"
+#include "completion/late_completions.hpp"
 #include "connect/connection.hpp"
 #include "connect/log.hpp"
 #include "verbs/signals_blocked.hpp"
@@ -17,6 +18,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 
+#include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -94,12 +96,20 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
 
 void connection_service::run() noexcept
 {
-  for (;;)
+  constexpr std::chrono::milliseconds pause{10};
+  late_completions late;
+  while (!io_->stopped())
   {
     try
     {
-      io_->run();
-      return;
+      if (late.empty())
+        io_->run_one();
+      else
+      {
+        io_->run_one_for(pause);
+        late.post_again();
+      }
+      late.call_kept();
     }
     catch (const std::exception& e)
     {

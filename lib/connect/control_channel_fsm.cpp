@@ -7,6 +7,8 @@
 
 #include "connect/control_channel_fsm.hpp"
 
+#include <boost/asio/error.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -210,6 +212,23 @@ auto control_channel_fsm::on_stream_end(const error_code& ec) -> actions
   if (phase_ == phase::closing)
     return close(ec);
   return {}; // a handshake reports it and calls stop()
+}
+
+auto control_channel_fsm::on_no_memory() -> actions
+{
+  switch (phase_)
+  {
+  case phase::established:
+    return end(action_type::report_end, boost::asio::error::no_memory);
+  case phase::draining:
+    return end(action_type::report_end, error::peer_closed);
+  case phase::handshake:
+  case phase::closing:
+    return close(boost::asio::error::no_memory);
+  case phase::closed:
+    break;
+  }
+  return {};
 }
 
 auto control_channel_fsm::on_timer(time_point now, const send_progress& sends) -> actions

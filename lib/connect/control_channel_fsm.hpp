@@ -127,6 +127,9 @@ public:
   // Reading has ended: the peer closed the stream, the stream failed, or a frame was malformed.
   actions on_stream_end(const error_code& ec);
 
+  // There is no memory for a frame or a timer.
+  actions on_no_memory();
+
   // The timer has expired.
   actions on_timer(time_point now, const send_progress& sends);
 

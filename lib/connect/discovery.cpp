@@ -246,7 +246,7 @@ first_bytes look_at(int socket, discovery_message& found) noexcept
 
 } // namespace
 
-asio::awaitable<bool> takes_preamble(
+service_awaitable<bool> takes_preamble(
   connection& link, discovery_server& discovery, bool expected, std::chrono::milliseconds most)
 {
   using namespace asio::experimental::awaitable_operators;
@@ -358,7 +358,7 @@ void discovery_client::end(std::string why)
   timer_.cancel();
 }
 
-asio::awaitable<std::string> discovery_client::answer(bool is_same_host, bool repeats)
+service_awaitable<std::string> discovery_client::answer(bool is_same_host, bool repeats)
 {
   if (!result_ && repeats)
   {

@@ -15,7 +15,6 @@
 #include "connect/question_list.hpp"
 #include "connect/tcp_control_stream.hpp"
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
@@ -78,7 +77,7 @@ private:
 
 // Returns true if the client asks for RDMA by a preamble, which is then taken. Waits for the bytes
 // of a client that is expected to send one, at most for this time.
-boost::asio::awaitable<bool> takes_preamble(
+service_awaitable<bool> takes_preamble(
   connection& link, discovery_server& discovery, bool expected, std::chrono::milliseconds most);
 
 // The unread bytes of a connection, or its end. Does not wait.
@@ -106,7 +105,7 @@ public:
 
   // Waits for the answer, for a short time. Returns why there is no RDMA; empty: there is.
   // `repeats`: asks once more first.
-  boost::asio::awaitable<std::string> answer(bool is_same_host, bool repeats = true);
+  service_awaitable<std::string> answer(bool is_same_host, bool repeats = true);
 
   // Ends the question. Required, because it owns itself until it has an answer.
   void end(std::string why);

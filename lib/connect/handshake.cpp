@@ -37,10 +37,10 @@ struct refusal
 
 // Sends a refusal and waits until the peer has read it: closing a socket that has unread data sends
 // a reset, which may destroy the answer in transit. The deadline and drain_max limit the wait.
-asio::awaitable<void> refuse(connection& link, const refusal& why)
+service_awaitable<void> refuse(connection& link, const refusal& why)
 {
   constexpr std::size_t drain_max = 64 * 1024;
-  link.progress = connection::stage::refused;
+  link.expect_peer({}); // only to read the reason
   const std::string answer = text_of(make_upgrade_refusal(why.status, why.reason));
   control_stream_ref stream = link.reference();
   error_code ec;
@@ -74,14 +74,13 @@ unclaimed_queue_pair queue_pair_settings::make_queue_pair() const
   return unclaimed_queue_pair(queue_pair_core::make(inner, same_context, domain, queue_pair));
 }
 
-asio::awaitable<error_code> admit_request(
+service_awaitable<error_code> admit_request(
   connection& link, const http::request_header<>& request, admitted_client& client)
 {
   upgrade_verdict verdict = judge_upgrade(request, {});
   if (verdict.accepted())
   {
     client.self = std::move(verdict.client);
-    link.progress = connection::stage::negotiating;
     co_return error_code();
   }
   const refusal why{verdict.status, verdict.reason};
@@ -90,7 +89,7 @@ asio::awaitable<error_code> admit_request(
   co_return error::refused;
 }
 
-asio::awaitable<error_code> read_request(connection& link, std::string_view target,
+service_awaitable<error_code> read_request(connection& link, std::string_view target,
   const client_admission& admission, admitted_client& client)
 {
   error_code ec;
@@ -98,7 +97,9 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
   parser.header_limit(upgrade_header_size_max);
   link.buffer.max_size(2 * upgrade_header_size_max);
   control_stream_ref stream = link.reference();
+  link.expect_peer();
   const std::size_t size = co_await http::async_read_header(stream, link.buffer, parser, into(ec));
+  link.expect_nothing();
   limit_header(size, ec);
   if (ec && (link.stopped() || error_of_unreadable(ec) != error::not_an_acceptor))
   {
@@ -121,7 +122,6 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
       asked->target = std::string(request.target().data(), request.target().size());
       asked->data = verdict.client.data;
       asked->fields = request;
-      link.progress = connection::stage::negotiating;
       authorisation decision = co_await admission.ask(link, client_request(std::move(asked)));
       if (link.stopped())
       {
@@ -139,7 +139,6 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
     if (verdict.accepted())
     {
       client.self = std::move(verdict.client);
-      link.progress = connection::stage::negotiating;
       co_return error_code();
     }
     why = {verdict.status, std::move(verdict.reason)};
@@ -150,7 +149,7 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
   co_return error::refused;
 }
 
-asio::awaitable<error_code> answer_request(connection& link, const queue_pair_settings& settings,
+service_awaitable<error_code> answer_request(connection& link, const queue_pair_settings& settings,
   admitted_client client, unclaimed_queue_pair& made, heartbeat_times& times)
 {
   error_code ec;

@@ -43,17 +43,16 @@ struct admitted_client
 };
 
 // Reads the request. Answers a request that cannot be accepted and returns error::refused.
-boost::asio::awaitable<error_code> read_request(connection& link, std::string_view target,
+service_awaitable<error_code> read_request(connection& link, std::string_view target,
   const client_admission& admission, admitted_client& client);
 
 // The same for a request that the program has read.
-boost::asio::awaitable<error_code> admit_request(
+service_awaitable<error_code> admit_request(
   connection& link, const boost::beast::http::request_header<>& request, admitted_client& client);
 
 // Answers the request, and agrees on a path with the client.
-boost::asio::awaitable<error_code> answer_request(connection& link,
-  const queue_pair_settings& settings, admitted_client client, unclaimed_queue_pair& made,
-  heartbeat_times& times);
+service_awaitable<error_code> answer_request(connection& link, const queue_pair_settings& settings,
+  admitted_client client, unclaimed_queue_pair& made, heartbeat_times& times);
 
 // The peer's address, for a log.
 std::string name_of(const connection& link);

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,13 +22,17 @@
 namespace rdma::detail {
 
 // Logs to the logger that the program has registered with spdlog as "boost_rdma". There is no
-// output without such a logger.
+// output without such a logger, or without memory for the line.
 template <class... Args>
 void log_line(
-  spdlog::level::level_enum level, spdlog::format_string_t<Args...> format, Args&&... args)
+  spdlog::level::level_enum level, spdlog::format_string_t<Args...> format, Args&&... args) noexcept
+try
 {
   if (const std::shared_ptr<spdlog::logger> logger = spdlog::get("boost_rdma"))
     logger->log(level, format, std::forward<Args>(args)...);
+}
+catch (const std::bad_alloc&)
+{
 }
 
 // Returns text from a peer in a form that can be shown: in quotes, without control characters, and

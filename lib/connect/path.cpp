@@ -12,7 +12,8 @@
 #include "resource/domain_impl.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <atomic>
+#include <new>
 #include <utility>
 
 namespace rdma::detail {
@@ -123,7 +124,7 @@ void path::enter(declined_transports declined, error_code& ec)
   core_->confirmed(declined.list(), ec);
 }
 
-asio::awaitable<error_code> path::negotiate(handshake_parameters peer)
+service_awaitable<error_code> path::negotiate(handshake_parameters peer)
 {
   path_fsm machine(role_, parameters_, std::move(peer), transport_, declined_);
   path_outcome result;
@@ -138,7 +139,10 @@ asio::awaitable<error_code> path::negotiate(handshake_parameters peer)
       result.text = result.ec.message();
       break;
     case path_action_type::receive:
+      link_.agrees = true;
+      link_.expect_peer(peer_patience());
       result.ec = co_await link_.read_frame(result.frame);
+      link_.expect_nothing();
       result.text = link_.payload();
       break;
     case path_action_type::enter:
@@ -154,38 +158,51 @@ asio::awaitable<error_code> path::negotiate(handshake_parameters peer)
   }
 }
 
+// Returns how long the peer may send nothing: on a NIC, it may have to wait for the time limit of a
+// confirmation first.
+std::chrono::milliseconds path::peer_patience() const
+{
+  return connection::peer_silence_max
+    + (core_->device().kind() == device_kind::software ? std::chrono::milliseconds()
+                                                       : core_->options().confirm_timeout);
+}
+
 // Sends a message that the peer's device acknowledges, and waits for the acknowledgement.
-asio::awaitable<error_code> path::confirm()
+service_awaitable<error_code> path::confirm()
 {
   // The threads of the queue pair's io_context take the completion at once. If all of them are
   // busy, this thread polls for it.
   constexpr std::chrono::milliseconds step_first{4};
   constexpr std::chrono::milliseconds step_max{32};
-  struct attempt
+  struct outcome
   {
-    explicit attempt(asio::io_context& io)
-      : timer(io)
-    {
-    }
-    asio::steady_timer timer;
-    std::optional<error_code> result;
+    std::atomic<bool> known{false};
+    error_code ec;
   };
-  const auto shared = std::make_shared<attempt>(link_.io());
+  const auto result = std::make_shared<outcome>();
+  const auto timer = std::make_shared<asio::steady_timer>(link_.io());
   core_->confirm(
-    [weak = std::weak_ptr(shared), to_service = link_.service_inbox()](error_code ec)
+    [result, weak = std::weak_ptr(timer), to_service = link_.service_inbox()](error_code ec)
     {
-      to_service->post(
-        [weak, ec]
-        {
-          const auto waiting = weak.lock();
-          if (!waiting)
-            return;
-          waiting->result = ec;
-          waiting->timer.cancel();
-        });
+      result->ec = ec;
+      result->known.store(true, std::memory_order_release); // publishes ec
+      try
+      {
+        to_service->post(
+          [weak]
+          {
+            if (const auto waiting = weak.lock())
+              waiting->cancel();
+          });
+      }
+      catch (const std::bad_alloc&)
+      {
+        // The service's thread looks at the result after its step.
+      }
     });
+  const auto known = [&] { return result->known.load(std::memory_order_acquire); };
   const auto until = std::chrono::steady_clock::now() + core_->options().confirm_timeout;
-  for (auto step = step_first; !shared->result; step = std::min(2 * step, step_max))
+  for (auto step = step_first; !known(); step = std::min(2 * step, step_max))
   {
     if (link_.stopped())
       co_return link_.failure(error::peer_lost);
@@ -193,12 +210,14 @@ asio::awaitable<error_code> path::confirm()
     if (now >= until)
       co_return error::path_not_confirmed;
     error_code ignored;
-    shared->timer.expires_after(std::min<std::chrono::steady_clock::duration>(step, until - now));
-    co_await shared->timer.async_wait(into(ignored));
-    if (!shared->result)
+    timer->expires_after(std::min<std::chrono::steady_clock::duration>(step, until - now));
+    if (known())
+      break; // and the timer may have been cancelled before
+    co_await timer->async_wait(into(ignored));
+    if (!known())
       core_->look_for_confirmation();
   }
-  co_return *shared->result;
+  co_return result->ec;
 }
 
 } // namespace rdma::detail

@@ -33,7 +33,7 @@ public:
 
   // Continues after both sides have sent their parameters. The result is path_not_confirmed,
   // another error of the connection, or success.
-  boost::asio::awaitable<error_code> negotiate(handshake_parameters peer);
+  service_awaitable<error_code> negotiate(handshake_parameters peer);
 
   // Adds a transport, or the peer, that is not used for this reason.
   void decline(std::string transport, std::string reason);
@@ -46,7 +46,8 @@ private:
   path_outcome perform(const path_action& what);
   void enter(declined_transports declined, error_code& ec);
   [[nodiscard]] own_side describe_self() const;
-  boost::asio::awaitable<error_code> confirm();
+  service_awaitable<error_code> confirm();
+  [[nodiscard]] std::chrono::milliseconds peer_patience() const;
 
   connection& link_;
   const std::shared_ptr<queue_pair_core> core_;

@@ -52,8 +52,9 @@ catch (const system_error& e)
 }
 
 // Asks for RDMA on a connected socket.
-asio::awaitable<error_code> upgrade(tcp_control_stream::socket_type socket, const token_type& token,
-  const stream_client& with, unclaimed_queue_pair queue_pair, connected_peer& made)
+service_awaitable<error_code> upgrade(tcp_control_stream::socket_type socket,
+  const token_type& token, const stream_client& with, unclaimed_queue_pair queue_pair,
+  connected_peer& made)
 {
   error_code ec;
   const auto preamble = discovery_message{discovery_type::preamble, token}.encode();
@@ -80,7 +81,7 @@ struct question_end
   ~question_end() { question.end({}); }
 };
 
-asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& server,
+service_awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& server,
   const stream_client& with, connected_peer& made)
 {
   co_await asio::this_coro::throw_if_cancelled(false);
@@ -131,7 +132,7 @@ asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& s
 }
 
 // A copy of the program's socket, which may be connecting.
-asio::awaitable<error_code> decide(tcp_control_stream::socket_type socket,
+service_awaitable<error_code> decide(tcp_control_stream::socket_type socket,
   std::shared_ptr<discovery_client> question, const stream_client& with, connected_peer& made)
 {
   if (!question)
@@ -163,7 +164,7 @@ asio::awaitable<error_code> decide(tcp_control_stream::socket_type socket,
 
 // `attempt` returns the error, and fills the peer.
 template <class Attempt, class Handler>
-asio::awaitable<void> run_attempt(Attempt attempt, Handler handler)
+service_awaitable<void> run_attempt(Attempt attempt, Handler handler)
 {
   connected_peer made;
   error_code ec;
@@ -199,7 +200,8 @@ void stream_connect::spawn(Function function, Handler handler)
     [self = shared_from_this(), &io = service.io(), handler = std::move(handler),
       function = std::move(function)]() mutable
     {
-      asio::co_spawn(io, run_attempt(function(*self, self->with_, io), std::move(handler)),
+      asio::co_spawn(service_executor(io.get_executor()),
+        run_attempt(function(*self, self->with_, io), std::move(handler)),
         asio::bind_cancellation_slot(self->cancellation_.slot(),
           [self](const std::exception_ptr& problem)
           {

@@ -34,7 +34,7 @@ struct server_side
 
 using server_handler = waiting_handler<std::shared_ptr<queue_pair_core>>;
 
-asio::awaitable<error_code> perform_handshake(
+service_awaitable<error_code> perform_handshake(
   connection& link, server_side server, unclaimed_queue_pair& made, heartbeat_times& times)
 {
   error_code ec = link.failure({}); // it may have been cancelled
@@ -55,7 +55,7 @@ asio::awaitable<error_code> perform_handshake(
 }
 
 // The service's io_context owns this coroutine and the handler while it waits, and destroys both.
-asio::awaitable<void> run_upgrade(
+service_awaitable<void> run_upgrade(
   std::shared_ptr<connection> link, server_side server, server_handler handler)
 {
   unclaimed_queue_pair made;

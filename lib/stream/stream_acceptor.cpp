@@ -11,7 +11,10 @@
 #include "connect/log.hpp"
 #include "resource/domain_impl.hpp"
 
+#include <boost/asio/error.hpp>
+
 #include <exception>
+#include <new>
 #include <utility>
 
 namespace rdma::detail {
@@ -64,7 +67,12 @@ void stream_acceptor_core::accept(
           if (!ec)
             made = stream_core::make(std::move(peer), self->options_, self->devices_);
         }
-        catch (const std::exception& e) // of the system, or bad_alloc
+        catch (const std::bad_alloc&)
+        {
+          // To accept the next client needs memory, too.
+          return std::move(own)(boost::asio::error::no_memory, nullptr);
+        }
+        catch (const std::exception& e) // of the system
         {
           log_line(spdlog::level::warn, "cannot make a stream of a client: {}", e.what());
           return self->accept(executor, std::move(own)); // the next client

@@ -94,8 +94,7 @@ TEST_CASE("clients beyond handshakes_max wait and all are served")
   constexpr int count = 40;
   rdma::acceptor_options options;
   options.handshakes_max = 4;
-  // Not below handshakes_max, because all clients have the same address.
-  options.handshakes_per_address_max = GENERATE(4, 64);
+  options.handshakes_per_address_max = GENERATE(0, 1, 64);
   connect_fixture f(options);
   std::deque<connect_fixture::accepted> servers(count);
   std::deque<rdma::queue_pair> clients;
@@ -119,36 +118,77 @@ TEST_CASE("clients beyond handshakes_max wait and all are served")
     CHECK(each.ec == error_code());
 }
 
-TEST_CASE("an address at its handshake limit is refused until a silent handshake is evicted")
+TEST_CASE("a server that accepts one client after the other loses none of those that wait")
+{
+  constexpr int count = 20;
+  rdma::acceptor_options options;
+  options.handshakes_max = 4;
+  connect_fixture f(options);
+  std::deque<rdma::queue_pair> clients;
+  std::deque<plain_record> connected(count);
+  for (plain_record& each : connected)
+    clients.emplace_back(f.io, f.client_context)
+      .async_connect(f.acceptor.local_endpoint(), each.handler());
+  std::deque<connect_fixture::accepted> servers(count);
+  for (auto& each : servers)
+  {
+    f.acceptor.async_accept(each.handler());
+    REQUIRE(run_until(f.io, [&] { return each.calls != 0; }));
+    CHECK(each.ec == error_code());
+  }
+  REQUIRE(run_until(f.io,
+    [&]
+    {
+      return std::all_of(
+        connected.begin(), connected.end(), [](const auto& each) { return each.done(); });
+    }));
+  for (const plain_record& each : connected)
+    CHECK(each.ec == error_code());
+}
+
+/// Connects clients that send a valid request and then nothing.
+std::deque<plain_peer> silent_clients(
+  connect_fixture& f, rdma::queue_pair& described, int count, const char* from)
+{
+  const std::string request = good_request(described.local_endpoint());
+  std::deque<plain_peer> made;
+  for (int i = 0; i != count; ++i)
+  {
+    made.push_back(
+      plain_peer::connect(f.io, f.acceptor.local_endpoint(), asio::ip::make_address(from)));
+    made.back().send(request);
+  }
+  return made;
+}
+
+TEST_CASE("clients that send a valid request and then nothing do not keep others out")
 {
   rdma::acceptor_options options;
-  options.handshakes_per_address_max = 2;
+  options.handshakes_max = 8;
+  options.handshake_timeout = 10min; // which no client waits for
   connect_fixture f(options);
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
   rdma::queue_pair described(f.io, f.client_context);
-  const std::string request = good_request(described.local_endpoint());
-  std::deque<plain_peer> busy;
-  for (int i = 0; i < 2; ++i)
-  {
-    busy.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
-    busy.back().send(request); // has sent data, so its handshake is not evicted
-    CHECK(busy.back().read_header().starts_with("HTTP/1.1 101"));
-  }
-  CHECK(plain_peer::connect(f.io, f.acceptor.local_endpoint()).read_end());
-  busy.clear();
-  plain_peer silent = plain_peer::connect(f.io, f.acceptor.local_endpoint());
-  plain_peer too = plain_peer::connect(f.io, f.acceptor.local_endpoint());
-  // The address is refused as long as the acceptor waits for the first bytes.
-  REQUIRE(until(
-    [&]
-    {
-      plain_record connected;
-      rdma::queue_pair client(f.io, f.client_context);
-      client.async_connect(f.acceptor.local_endpoint(), connected.handler());
-      REQUIRE(run_until(f.io, [&] { return connected.done() && (connected.ec || server.calls); }));
-      return !connected.ec;
-    }));
-  CHECK(!server.ec);
-  CHECK(silent.read_end());
+  const char* const from = GENERATE("127.0.0.2", "127.0.0.1");
+  CAPTURE(from);
+  const std::deque<plain_peer> silent = silent_clients(f, described, 40, from);
+  CHECK(f.serves_a_good_client(server));
+  CHECK(f.serves_a_good_client());
+}
+
+TEST_CASE("a client of an address at its handshake limit waits until a silent one loses its place")
+{
+  rdma::acceptor_options options;
+  options.handshakes_per_address_max = 2;
+  options.handshake_timeout = 10min;
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair described(f.io, f.client_context);
+  std::deque<plain_peer> clients = silent_clients(f, described, 3, "127.0.0.2");
+  for (plain_peer& each : clients)
+    CHECK(each.read_header().starts_with("HTTP/1.1 101"));
+  CHECK(clients.front().read_end());
+  CHECK(f.serves_a_good_client(server));
 }

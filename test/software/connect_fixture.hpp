@@ -106,9 +106,13 @@ public:
     ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
 
-  static plain_peer connect(asio::io_context& io, const tcp::endpoint& to)
+  /// `from` is the peer's own address.
+  static plain_peer connect(asio::io_context& io, const tcp::endpoint& to,
+    const asio::ip::address& from = asio::ip::address_v4::loopback())
   {
     tcp::socket socket(io);
+    socket.open(to.protocol());
+    socket.bind({from, 0});
     socket.connect(to);
     return plain_peer(std::move(socket));
   }

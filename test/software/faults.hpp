@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <new>
 #include <random>
@@ -29,8 +30,10 @@ namespace test {
 class faulty_round
 {
 public:
-  explicit faulty_round(asio::io_context& io)
+  /// `passing`, unless null, stops when an operation waits for it.
+  explicit faulty_round(asio::io_context& io, failing_allocations* passing = nullptr)
     : io_(io)
+    , passing_(passing)
   {
   }
   faulty_round(const faulty_round&) = delete;
@@ -102,7 +105,10 @@ public:
   template <class... Outcome>
   void await(const Outcome&... each)
   {
-    is_stuck_ |= !until([&] { return (!each.is_open() && ...); });
+    const auto done = [&] { return (!each.is_open() && ...); };
+    if (passing_ != nullptr && !repeat([&] { return runs_soon(done); }))
+      passing_->stop();
+    is_stuck_ |= !until(done);
   }
 
   /// Waits for all operations, and checks that each handler was called once.
@@ -127,10 +133,27 @@ private:
   template <class Condition>
   bool until(Condition done)
   {
+    return repeat([&] { return run_until(io_, done); });
+  }
+
+  /// Returns false if the condition is not met within a time in which most operations end.
+  template <class Condition>
+  bool runs_soon(Condition done)
+  {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (!done())
+      if (io_.run_one_until(limit) == 0)
+        return done();
+    return true;
+  }
+
+  template <class Run>
+  bool repeat(Run run)
+  {
     for (;;)
       try
       {
-        return run_until(io_, done);
+        return run();
       }
       catch (const std::bad_alloc&)
       {
@@ -139,6 +162,7 @@ private:
   }
 
   asio::io_context& io_;
+  failing_allocations* const passing_;
   std::array<outcome, 64> outcomes_;
   std::size_t count_ = 0;
   bool is_stuck_ = false;
@@ -147,8 +171,10 @@ private:
 
 /// Runs run(round) with the n-th allocation failing, once and from then on, for every n, or for
 /// some unless exhaustive(). After each, end() ends what is left, and next() must succeed.
+/** If `passing`, "from then on" ends when an operation waits for memory. */
 template <class Run, class End, class Next>
-void with_failing_allocations(asio::io_context& io, Run run, End end, Next next)
+void with_failing_allocations(
+  asio::io_context& io, Run run, End end, Next next, bool passing = false)
 {
   const bool lasting = GENERATE(false, true);
   const auto seed = std::random_device()();
@@ -157,13 +183,11 @@ void with_failing_allocations(asio::io_context& io, Run run, End end, Next next)
   const auto fails = [&](std::size_t n)
   {
     CAPTURE(n, lasting, seed);
-    bool failed = false;
-    faulty_round each(io);
-    {
-      const failing_allocations failures(n, lasting);
-      run(each);
-      failed = failures.failed() != 0;
-    }
+    failing_allocations failures(n, lasting);
+    faulty_round each(io, lasting && passing ? &failures : nullptr);
+    run(each);
+    failures.stop();
+    const bool failed = failures.failed() != 0;
     INFO((failed ? first_stack() : std::string()));
     end();
     each.check();
