@@ -316,6 +316,11 @@ failing_allocations::failing_allocations(std::size_t n, bool lasting) noexcept
 
 failing_allocations::~failing_allocations()
 {
+  stop();
+}
+
+void failing_allocations::stop() noexcept
+{
   until_failure.store(none_fails, std::memory_order_seq_cst);
 }
 

@@ -68,6 +68,9 @@ public:
   failing_allocations(const failing_allocations&) = delete;
   failing_allocations& operator=(const failing_allocations&) = delete;
 
+  /// No more allocations fail.
+  void stop() noexcept;
+
   /// Returns the number of allocations that have failed.
   [[nodiscard]] std::size_t failed() const noexcept;
 };
