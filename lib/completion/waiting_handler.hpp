@@ -10,7 +10,7 @@
 
 #include "boost_rdma/error.hpp"
 #include "completion/handler_turn.hpp"
-#include "completion/late_completions.hpp"
+#include "completion/late_tasks.hpp"
 
 #include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_completion_handler.hpp>
@@ -33,8 +33,8 @@ namespace rdma::detail {
 
 // A handler that waits, with the work guards that keep the user's execution contexts running.
 //
-// If a thread with late_completions destroys it, its owner was lost for lack of memory, and it
-// completes with no_memory.
+// If the thread of connections destroys it, its owner was lost for lack of memory, and it completes
+// with no_memory.
 template <class... Results>
 class waiting_handler
 {
@@ -54,12 +54,12 @@ public:
   }
   ~waiting_handler()
   {
-    if (state_ && late_completions::of_this_thread() != nullptr)
+    if (state_ && late_tasks::of_this_thread() != nullptr)
       finish(boost::asio::error::no_memory, Results()...);
   }
 
   // May be called by any thread. Does not call the handler itself. Throws std::bad_alloc, and
-  // destroys the handler, unless this thread has late_completions.
+  // destroys the handler, only if the execution context has no thread of connections.
   void complete(const error_code& ec, Results... results) &&
   {
     finish(ec, std::move(results)...);
@@ -75,7 +75,7 @@ public:
   }
 
 private:
-  struct state final : late_completion
+  struct state final : late_task
   {
     state(const boost::asio::any_io_executor& io_executor, handler_type handler)
       : io_work(boost::asio::prefer(io_executor, boost::asio::execution::outstanding_work.tracked))
@@ -91,7 +91,7 @@ private:
       return boost::asio::prefer(io_work, boost::asio::execution::outstanding_work.untracked);
     }
 
-    void post() override
+    void run() override
     {
       boost::asio::post(io_executor(),
         [self = std::static_pointer_cast<state>(this->shared_from_this())] { self->call(); });
@@ -133,7 +133,15 @@ private:
   {
     const auto waiting = std::exchange(state_, nullptr);
     waiting->results.emplace(ec, std::move(results)...);
-    late_completions::post(waiting);
+    try
+    {
+      waiting->run();
+    }
+    catch (const std::bad_alloc&)
+    {
+      if (!run_later(waiting->io_work, waiting))
+        throw;
+    }
   }
 
   std::shared_ptr<state> state_;

@@ -14,7 +14,7 @@
 #include "completion/queue_pair_core.hpp"
 #include "connect/control_channel_fsm.hpp"
 #include "connect/control_frame.hpp"
-#include "connect/inbox.hpp"
+#include "completion/inbox.hpp"
 #include "connect/service_executor.hpp"
 
 #include <boost/asio/io_context.hpp>

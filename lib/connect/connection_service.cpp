@@ -8,7 +8,7 @@
 #include "connect/connection_service.hpp"
 
 #include "completion/completion_service.hpp"
-#include "completion/late_completions.hpp"
+#include "completion/late_tasks.hpp"
 #include "connect/connection.hpp"
 #include "connect/log.hpp"
 #include "verbs/signals_blocked.hpp"
@@ -39,6 +39,8 @@ void connection_service::start()
 {
   io_ = std::make_unique<asio::io_context>();
   inbox_ = std::make_shared<inbox>(*io_);
+  late_ = std::make_shared<late_tasks>(inbox_);
+  run_late_by(*io_, late_);
   work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(
     io_->get_executor());
   process_ = process_mark();
@@ -75,7 +77,8 @@ connection_service::~connection_service()
 connection_service& connection_service::of(const asio::any_io_executor& executor)
 {
   auto& context = asio::query(executor, asio::execution::context);
-  if (!asio::has_service<connection_service>(context))
+  const bool is_first = !asio::has_service<connection_service>(context);
+  if (is_first)
   {
     // Services are shut down in the reverse order of their creation. The thread uses these, because
     // it creates and destroys queue pairs with their completion queues, so it must end before them.
@@ -91,25 +94,27 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
   if (!service.io_) // none could be started after fork()
     throw system_error(error_code(EAGAIN, boost::system::system_category()),
       "cannot start a thread for connections");
+  if (is_first)
+    run_late_by(context, service.late_);
   return service;
 }
 
 void connection_service::run() noexcept
 {
   constexpr std::chrono::milliseconds pause{10};
-  late_completions late;
+  late_->run_by_this_thread();
   while (!io_->stopped())
   {
     try
     {
-      if (late.empty())
+      if (late_->empty())
         io_->run_one();
       else
       {
         io_->run_one_for(pause);
-        late.post_again();
+        late_->run();
       }
-      late.call_kept();
+      late_->call_kept();
     }
     catch (const std::exception& e)
     {
@@ -117,6 +122,7 @@ void connection_service::run() noexcept
       log_line(spdlog::level::err, "cannot connect: {}", e.what());
     }
   }
+  late_->end();
 }
 
 void connection_service::add(std::weak_ptr<abandonable> object)
@@ -155,6 +161,7 @@ void connection_service::notify_fork(asio::execution_context::fork_event event)
   static_cast<void>(
     io_.release()); // with the parent's connections: its epoll set watches their sockets
   start();
+  run_late_by(context(), late_);
   for (const auto& each : objects)
     if (const auto object = each.lock())
       object->end_in_child();
@@ -178,6 +185,7 @@ void connection_service::shutdown()
   thread_->join();
   thread_.reset();
   inbox_->close();
+  late_->end();
 
   std::vector<std::weak_ptr<abandonable>> objects;
   {

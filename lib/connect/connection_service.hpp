@@ -10,7 +10,7 @@
 
 #include "boost_rdma/detail/process_mark.hpp"
 #include "completion/abandonable.hpp"
-#include "connect/inbox.hpp"
+#include "completion/inbox.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -26,6 +26,7 @@ namespace rdma::detail {
 
 class connection;
 class control_stream;
+class late_tasks;
 
 // Runs layer 3 on one background thread for each execution context that connects.
 //
@@ -63,6 +64,7 @@ private:
 
   std::unique_ptr<boost::asio::io_context> io_;
   std::shared_ptr<inbox> inbox_; // for io_
+  std::shared_ptr<late_tasks> late_;
   std::unique_ptr<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<abandonable>> objects_;

@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_LIB_CONNECT_SERVICE_EXECUTOR_HPP
 #define BOOST_RDMA_LIB_CONNECT_SERVICE_EXECUTOR_HPP
 
-#include "completion/late_completions.hpp"
+#include "completion/late_tasks.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/execution/blocking.hpp>
@@ -26,7 +26,7 @@
 namespace rdma::detail {
 
 // An executor of the connection service's io_context for its coroutines. If there is no memory to
-// queue a function, the thread's late_completions keep it. The destructor of Asio's coroutines
+// queue a function, the thread's late_tasks keep it. The destructor of Asio's coroutines
 // queues one (awaitable_thread, Boost 1.74 to 1.87), and would otherwise end the process.
 template <class Inner>
 class basic_service_executor
@@ -56,7 +56,7 @@ public:
   void execute(Function&& function) const
   {
     using namespace boost::asio;
-    late_completions* const late = late_completions::of_this_thread();
+    late_tasks* const late = late_tasks::of_this_thread();
     if (late == nullptr
       || boost::asio::query(inner_, execution::blocking) != execution::blocking.never)
       return inner_.execute(std::forward<Function>(function));

@@ -11,7 +11,7 @@
 #include "boost_rdma/detail/connected_peer.hpp"
 #include "boost_rdma/error.hpp"
 #include "connect/handshake.hpp"
-#include "connect/inbox.hpp"
+#include "completion/inbox.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>

@@ -10,7 +10,7 @@
 
 #include "boost_rdma/error.hpp"
 #include "boost_rdma/rpc/method.hpp"
-#include "connect/inbox.hpp"
+#include "completion/inbox.hpp"
 
 #include <boost/asio/io_context.hpp>
 

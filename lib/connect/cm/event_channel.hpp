@@ -14,7 +14,7 @@
 #include "boost_rdma/error.hpp"
 #include "completion/handler_slot.hpp"
 #include "connect/connection_service.hpp"
-#include "connect/inbox.hpp"
+#include "completion/inbox.hpp"
 #include "verbs/cm_api.hpp"
 
 #include <boost/asio/io_context.hpp>

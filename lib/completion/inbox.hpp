@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_CONNECT_INBOX_HPP
-#define BOOST_RDMA_LIB_CONNECT_INBOX_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_INBOX_HPP
+#define BOOST_RDMA_LIB_COMPLETION_INBOX_HPP
 
 #include "boost_rdma/detail/process_mark.hpp"
 
@@ -55,4 +55,4 @@ private:
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_CONNECT_INBOX_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_INBOX_HPP
