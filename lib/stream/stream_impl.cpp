@@ -474,16 +474,22 @@ void stream_impl::close(bool resets)
   resets_ = resets || available_ != 0; // unread bytes: as TCP does
   advance(ended);
   if (!failure_)
-  {
-    close_timer_.expires_after(options_.close_limit);
-    close_timer_.async_wait(
-      [weak = weak_from_this()](const error_code& ec)
-      {
-        const auto self = weak.lock();
-        if (!ec && self && !self->core_->forked())
-          self->end(asio::error::timed_out);
-      });
-  }
+    try
+    {
+      close_timer_.expires_after(options_.close_limit);
+      close_timer_.async_wait(
+        [weak = weak_from_this()](const error_code& ec)
+        {
+          const auto self = weak.lock();
+          if (!ec && self && !self->core_->forked())
+            self->end(asio::error::timed_out);
+        });
+    }
+    catch (const std::bad_alloc&)
+    {
+      fail(asio::error::no_memory); // nothing would limit the time
+      advance(ended);
+    }
   const bool lingers = !failure_ && lingers_.load(std::memory_order_relaxed);
   complete(std::move(lock), ended, false);
   core_->completions().wake_sleepers(); // a thread may wait for bytes
