@@ -120,9 +120,8 @@ void bulk_transfer::advance(const lock_type& lock)
       post_part();
       break;
     case form_type::message:
-      if (under_way_ != 0 || !by.has_turn(*this))
+      if (under_way_ != 0 || !send_part(lock))
         return;
-      send_part(lock);
       break;
     }
   if (under_way_ == 0)
@@ -166,7 +165,8 @@ void bulk_transfer::post_part()
   }
 }
 
-void bulk_transfer::send_part(const lock_type& lock)
+// Returns false if other transfers come first.
+bool bulk_transfer::send_part(const lock_type& lock)
 {
   server_connection& by = *of_->by_;
   const auto bytes = static_cast<std::uint32_t>(
@@ -175,9 +175,11 @@ void bulk_transfer::send_part(const lock_type& lock)
   m.type = what_.pulls ? message_type::pull : message_type::push;
   m.selector = static_cast<std::uint16_t>(what_.index);
   m.number = of_->number_;
-  m.detail = number_ = by.next_transfer_++;
   try
   {
+    if (!by.has_turn(*this))
+      return false;
+    m.detail = number_ = by.next_transfer_++;
     by.send_part(lock, m, {what_.offset + started_, bytes},
       std::span(
         static_cast<const std::byte*>(what_.local.data()) + started_, what_.pulls ? 0 : bytes));
@@ -185,10 +187,11 @@ void bulk_transfer::send_part(const lock_type& lock)
   catch (const std::bad_alloc&)
   {
     ec_ = asio::error::no_memory;
-    return;
+    return true;
   }
   ++under_way_;
   started_ += bytes;
+  return true;
 }
 
 bool bulk_transfer::take_part(

@@ -49,7 +49,7 @@ private:
   void advance(const lock_type& lock);
   void abort(const lock_type& lock);
   void post_part();
-  void send_part(const lock_type& lock);
+  [[nodiscard]] bool send_part(const lock_type& lock);
   void on_part(const lock_type& lock, const error_code& ec);
 
   const std::shared_ptr<call_memory> of_;

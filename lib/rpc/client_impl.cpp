@@ -82,10 +82,18 @@ void client_impl::connect(
     const lock_type lock(mutex_);
     if (!connecting_ && !ready_ && !has_ended(lock))
     {
-      connecting_.emplace(std::move(waiting));
       on_cancellation(slot, std::weak_ptr(self()), [](client_impl& self) { self.give_up(); });
-      return stream_->connect(
-        executor_, server, [self = self()](const error_code& ec) { self->on_connected(ec); });
+      connecting_.emplace(std::move(waiting));
+      try
+      {
+        return stream_->connect(
+          executor_, server, [self = self()](const error_code& ec) { self->on_connected(ec); });
+      }
+      catch (...)
+      {
+        connecting_.reset();
+        throw;
+      }
     }
   }
   std::move(waiting).complete(is_open() ? error::already_connected : error::closed);
@@ -102,7 +110,7 @@ void client_impl::on_connected(const error_code& ec)
     message hello;
     hello.type = message_type::hello;
     hello.selector = message::version;
-    begin_message(messages(lock), hello);
+    add_messages(lock, [&](auto& to) { begin_message(to, hello); });
     connect_until_ = std::chrono::steady_clock::now() + connect_timeout_;
     set_alarm(lock);
   }
@@ -258,11 +266,7 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   if (!ec)
     ec = exposed_memory::check(options.exposed.all());
   if (ec)
-  {
-    calls_.remove(what);
-    lock.unlock();
-    return what.end(ec);
-  }
+    return refuse(std::move(lock), what, ec);
   const auto now = std::chrono::steady_clock::now();
   if (options.timeout.count() > 0 && options.timeout < call::time_point::max() - now)
     what.deadline = now + options.timeout;
@@ -279,9 +283,7 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   if (what.size - what.head - message::header_size > message::size_max)
   {
     to.erase(first, to.end());
-    calls_.remove(what);
-    lock.unlock();
-    return what.end(error::message_too_large);
+    return refuse(std::move(lock), what, error::message_too_large);
   }
   try
   {
@@ -302,6 +304,15 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   flush(lock);
 }
 
+// Ends a call that has not been submitted.
+void client_impl::refuse(lock_type lock, call& what, const error_code& ec)
+{
+  calls_.remove(what);
+  lock.unlock();
+  what.store(ec, {});
+  finish_soon(what);
+}
+
 void client_impl::send_waiting(const lock_type& lock)
 {
   while (unsent(lock) < unsent_max_)
@@ -312,7 +323,8 @@ void client_impl::send_waiting(const lock_type& lock)
     if (next->deadline != call::time_point::max())
       set_time(std::span(next->kept).subspan(next->head),
         next->deadline - std::chrono::steady_clock::now());
-    messages(lock).insert(messages(lock).end(), next->kept.begin(), next->kept.end());
+    add_messages(
+      lock, [&](auto& to) { to.insert(to.end(), next->kept.begin(), next->kept.end()); });
     next->kept = {};
   }
 }
@@ -400,7 +412,7 @@ bool client_impl::tell_server(const lock_type& lock, call& what)
   message m;
   m.type = message_type::cancel;
   m.number = what.number;
-  begin_message(messages(lock), m);
+  add_messages(lock, [&](auto& to) { begin_message(to, m); });
   if (!what.exposed || !what.exposed->has_windows())
     return false;
   what.deadline = std::chrono::steady_clock::now() + release_timeout;
@@ -487,7 +499,7 @@ void client_impl::on_alarm()
 
 // --- the end ---
 
-void client_impl::on_end(const error_code& ec)
+void client_impl::on_end(const error_code& ec) noexcept
 {
   call_list all;
   {
@@ -501,6 +513,30 @@ void client_impl::on_end(const error_code& ec)
   end_connecting(ec);
   while (!all.empty())
     conclude(take_first(all), false);
+}
+
+void client_impl::on_memory()
+{
+  for (;;)
+  {
+    call* next = nullptr;
+    {
+      const lock_type lock(mutex_);
+      if (unfinished_.empty())
+        return;
+      next = &take_first(unfinished_);
+    }
+    try
+    {
+      next->finish(false);
+    }
+    catch (const std::bad_alloc&)
+    {
+      const lock_type lock(mutex_);
+      unfinished_.push_front(*next);
+      throw;
+    }
+  }
 }
 
 void client_impl::close()

@@ -58,7 +58,8 @@ private:
     parts_ = 0;
     send_waiting(lock);
   }
-  void on_end(const error_code& ec) override;
+  void on_end(const error_code& ec) noexcept override;
+  void on_memory() override;
   [[nodiscard]] bool expects(const lock_type&) const override
   {
     return calls_.submitted() != 0 || connecting_ || !withdrawing_.empty();
@@ -95,6 +96,8 @@ private:
   [[nodiscard]] bool tell_server(const lock_type& lock, call& what);
   void end_call(lock_type lock, call& what, const error_code& ec);
   void conclude(call& what, bool here);
+  void finish_soon(call& what) noexcept;
+  void refuse(lock_type lock, call& what, const error_code& ec);
   void set_alarm(const lock_type& lock);
 
   const std::chrono::milliseconds connect_timeout_;
@@ -106,6 +109,7 @@ private:
   method_map methods_; // of the server
   call_table calls_;
   call_list answered_;    // their handlers are called next
+  call_list unfinished_;  // there was no memory to post their handlers
   std::size_t parts_ = 0; // added to the messages since some have left
   call_list withdrawing_; // have ended, and the server may use what they expose
   call::time_point alarm_at_ = call::time_point::max();

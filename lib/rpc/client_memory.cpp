@@ -52,8 +52,23 @@ void client_impl::on_bound(exposed_memory& what, const error_code& ec)
   if (ended != nullptr)
   {
     what.close();
-    ended->finish(false);
+    finish_soon(*ended);
   }
+}
+
+// Without memory, the handler is called later.
+void client_impl::finish_soon(call& what) noexcept
+try
+{
+  what.finish(false);
+}
+catch (const std::bad_alloc&)
+{
+  {
+    const lock_type lock(mutex_);
+    unfinished_.push_back(what);
+  }
+  do_later(false);
 }
 
 // Calls the handler when the server can access nothing of the call.
@@ -69,7 +84,10 @@ void client_impl::conclude(call& what, bool here)
     }
     exposed->close();
   }
-  what.finish(here);
+  if (here)
+    what.finish(true);
+  else
+    finish_soon(what);
 }
 
 // Pulls and pushes are done while the mutex is held, so that no call ends meanwhile.

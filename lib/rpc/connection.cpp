@@ -29,8 +29,15 @@ void connection::flush(const lock_type& lock)
 {
   if (ended_ || taking_ || !open_)
     return;
-  write(lock);
-  read(lock);
+  try
+  {
+    write(lock);
+    read(lock);
+  }
+  catch (const std::bad_alloc&)
+  {
+    do_later(true);
+  }
 }
 
 // Messages leave at once if there is room. An operation writes the rest, and reports errors and the
@@ -58,8 +65,7 @@ void connection::write(const lock_type& lock)
     if (writing_)
       stream_->write_some(
         executor_, rest(),
-        [self = shared_from_this()](const error_code& ec, std::size_t size)
-        { self->on_written(ec, size); },
+        [self = self()](const error_code& ec, std::size_t size) { self->on_written(ec, size); },
         true);
   }
 }
@@ -85,8 +91,8 @@ void connection::read(const lock_type& lock)
     return;
   reading_ = true;
   stream_->wait(executor_, stream_core::wait_type::wait_read,
-    asio::bind_cancellation_slot(stop_reading_.slot(),
-      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec); }),
+    asio::bind_cancellation_slot(
+      stop_reading_.slot(), [self = self()](const error_code& ec) { self->on_readable(ec); }),
     true);
 }
 
@@ -153,13 +159,22 @@ void connection::finish_reading()
 {
   const lock_type lock(mutex_);
   taking_ = reading_ = false;
-  if (!ended_)
-    write(lock);
-  stream_->consume(std::exchange(taken_, 0));
-  if (ended_)
-    stream_->close();
-  else
-    read(lock);
+  try
+  {
+    if (!ended_)
+      write(lock);
+    stream_->consume(std::exchange(taken_, 0));
+    if (ended_)
+      stream_->close();
+    else
+      read(lock);
+  }
+  catch (const std::bad_alloc&)
+  {
+    do_later(true);
+    if (ended_)
+      stream_->close();
+  }
 }
 
 error_code connection::read_all(const stream_core::sources& found)
@@ -208,7 +223,7 @@ std::size_t connection::read(std::span<const std::byte> bytes, error_code& ec)
   return size - bytes.size();
 }
 
-void connection::end(const error_code& ec)
+void connection::end(const error_code& ec) noexcept
 {
   {
     const lock_type lock(mutex_);
@@ -218,6 +233,21 @@ void connection::end(const error_code& ec)
       stream_->close();
   }
   on_end(ec);
+}
+
+void connection::do_later(bool ends) noexcept
+{
+  if (ends)
+    must_end_.store(true, std::memory_order_relaxed);
+  static_cast<void>(
+    run_later(executor_, shared_from_this())); // there is a thread: it has connected
+}
+
+void connection::run()
+{
+  on_memory();
+  if (must_end_.exchange(false, std::memory_order_relaxed))
+    end(asio::error::no_memory);
 }
 
 } // namespace rdma::detail::rpc

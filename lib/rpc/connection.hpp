@@ -10,16 +10,19 @@
 
 #include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/detail/stream_core.hpp"
+#include "completion/late_tasks.hpp"
 #include "rpc/message_reader.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace rdma::detail::rpc {
@@ -28,7 +31,9 @@ class flow;
 
 // Carries the messages of one side of an RPC connection over a stream. Messages that are made while
 // others are being written leave together.
-class connection : public std::enable_shared_from_this<connection>
+//
+// A connection without memory for its next step ends with no_memory, on the thread of connections.
+class connection : public late_task
 {
 public:
   using io_executor = stream_core::io_executor;
@@ -45,7 +50,7 @@ protected:
     , reader_(content_max)
   {
   }
-  virtual ~connection() = default;
+  ~connection() override = default;
 
   // Called on the executor or in poll(), one after the other, without a lock. An error, such as
   // malformed_message, ends the connection. `content` may be moved from.
@@ -55,7 +60,10 @@ protected:
   virtual void on_taken() {}
 
   // The connection has ended. Called once, without a lock, by any thread.
-  virtual void on_end(const error_code& ec) = 0;
+  virtual void on_end(const error_code& ec) noexcept = 0;
+
+  // There may be memory for what this side has kept for later. May throw std::bad_alloc.
+  virtual void on_memory() {}
 
   // Returns true if messages are expected, so that the execution context must run for them.
   [[nodiscard]] virtual bool expects(const lock_type& lock) const = 0;
@@ -70,10 +78,32 @@ protected:
   virtual void on_room(const lock_type&) {}
 
   // Ends the connection, unless it has ended. What the stream has of the messages still leaves.
-  void end(const error_code& ec);
+  void end(const error_code& ec) noexcept;
+
+  // Something could not be done for lack of memory. Calls on_memory() later, and then ends the
+  // connection if `ends`. Any thread, with and without the mutex.
+  void do_later(bool ends) noexcept;
 
   // The messages that leave next. Call flush() when some were added.
   [[nodiscard]] std::vector<std::byte>& messages(const lock_type&) noexcept { return out_; }
+
+  // Calls make(messages()). Without memory, what it has added is taken back, and the connection
+  // ends.
+  template <class Make>
+  void add_messages(const lock_type& lock, Make make)
+  {
+    std::vector<std::byte>& to = messages(lock);
+    const std::size_t at = to.size();
+    try
+    {
+      make(to);
+    }
+    catch (const std::bad_alloc&)
+    {
+      to.resize(at);
+      do_later(true);
+    }
+  }
 
   // Takes what has arrived while no messages were expected.
   void poll();
@@ -96,6 +126,11 @@ protected:
   mutable std::mutex mutex_;
 
 private:
+  void run() final;
+  [[nodiscard]] std::shared_ptr<connection> self()
+  {
+    return std::static_pointer_cast<connection>(shared_from_this());
+  }
   void read(const lock_type& lock);
   void on_readable(error_code ec);
   void finish_reading();
@@ -121,6 +156,7 @@ private:
   bool taking_ = false;   // on_readable() runs, and flushes at its end
   std::size_t taken_ = 0; // bytes that it has read, and the stream still has
   bool ended_ = false;
+  std::atomic<bool> must_end_{false}; // for lack of memory
 };
 
 } // namespace rdma::detail::rpc

@@ -30,7 +30,6 @@ void flow::start(const lock_type&, member<Results...> which, waiting_handler<Res
   asio::cancellation_slot slot)
 {
   operation<Results...>& started = this->*which;
-  started.handler.emplace(std::move(handler));
   on_cancellation(std::move(slot), weak_from_this(),
     [which, use = ++started.uses](flow& self)
     {
@@ -40,6 +39,7 @@ void flow::start(const lock_type&, member<Results...> which, waiting_handler<Res
       if ((self.*which).uses == use)
         self.cancel(lock, which);
     });
+  started.handler.emplace(std::move(handler));
 }
 
 template <class... Results>
@@ -131,7 +131,7 @@ void flow::give(const lock_type& lock, std::uint32_t credit)
   m.type = message_type::credit;
   m.number = number_;
   m.detail = credit;
-  begin_message(by_->messages(lock), m);
+  by_->add_messages(lock, [&](auto& to) { begin_message(to, m); });
   by_->flush(lock);
 }
 
@@ -174,9 +174,9 @@ void flow::write(const io_executor& executor, const item_source& what, plain_han
     }
     unwritten_.assign(to.begin() + static_cast<std::ptrdiff_t>(at), to.end());
     to.resize(at);
-    start(lock, &flow::writing_, std::move(waiting), std::move(slot));
     if (fsm_.may_write(size))
       wait_for_room(lock);
+    start(lock, &flow::writing_, std::move(waiting), std::move(slot));
   }
   catch (...)
   {
@@ -187,8 +187,9 @@ void flow::write(const io_executor& executor, const item_source& what, plain_han
 
 void flow::wait_for_room(const lock_type&)
 {
-  if (!std::exchange(waits_for_room_, true))
+  if (!waits_for_room_)
     by_->waiting_.push_back(weak_from_this());
+  waits_for_room_ = true;
 }
 
 void flow::on_room(const lock_type& lock)
@@ -243,7 +244,7 @@ void flow::end_writing(const lock_type& lock)
     message m;
     m.type = message_type::end_of_items;
     m.number = number_;
-    begin_message(messages(lock), m);
+    by_->add_messages(lock, [&](auto&) { begin_message(messages(lock), m); });
   }
 }
 

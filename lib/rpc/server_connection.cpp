@@ -271,9 +271,10 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
       // Some of the queue may start as soon as start_queued() runs.
       if (running_ + queue_.size() >= std::size_t{calls_max_} + queue_max_)
         return refuse(error::overloaded);
-      held_ += size_of(content, exposed.get());
+      const std::size_t size = size_of(content, exposed.get());
       queue_.push_back({arrived, std::move(content), deadline, std::move(exposed)});
       content = {};
+      held_ += size;
       queue_.back().what.begin();
       return {};
     }
@@ -364,9 +365,10 @@ void server_connection::reply(
   m.type = message_type::reply;
   m.number = of.number;
   std::vector<std::byte>& to = messages(lock);
-  const std::size_t at = begin_message(to, m);
+  const std::size_t at = to.size();
   try
   {
+    begin_message(to, m);
     rdma::rpc::output content(to);
     what.encode(what.value, content);
   }
@@ -397,7 +399,8 @@ void server_connection::fail(const lock_type& lock, const call_arrival& of, call
 void server_connection::send_failure(
   const lock_type& lock, const message& what, call_memory* exposed)
 {
-  const std::size_t at = begin_message(messages(lock), what);
+  const std::size_t at = messages(lock).size();
+  add_messages(lock, [&](auto& to) { begin_message(to, what); });
   end_memory(lock, exposed, at);
 }
 
@@ -408,7 +411,8 @@ void server_connection::release(const lock_type& lock, call_memory& exposed)
   message m;
   m.type = message_type::released;
   m.number = exposed.number_;
-  const std::size_t at = begin_message(messages(lock), m);
+  const std::size_t at = messages(lock).size();
+  add_messages(lock, [&](auto& to) { begin_message(to, m); });
   end_memory(lock, &exposed, at);
 }
 
@@ -421,7 +425,9 @@ void server_connection::end_memory(const lock_type& lock, call_memory* exposed, 
   if (exposed->active_ != 0)
   {
     std::vector<std::byte>& all = messages(lock);
-    exposed->leaving_.assign(all.begin() + static_cast<std::ptrdiff_t>(at), all.end());
+    add_messages(lock,
+      [&](auto&)
+      { exposed->leaving_.assign(all.begin() + static_cast<std::ptrdiff_t>(at), all.end()); });
     all.resize(at);
     for (auto each = by_messages_.begin(); each != by_messages_.end();)
     {
@@ -486,7 +492,8 @@ void server_connection::end_transfer(const lock_type& lock, bulk_transfer& what)
   --transfers_;
   if (--memory.active_ == 0 && !memory.leaving_.empty())
   {
-    messages(lock).insert(messages(lock).end(), memory.leaving_.begin(), memory.leaving_.end());
+    add_messages(
+      lock, [&](auto& to) { to.insert(to.end(), memory.leaving_.begin(), memory.leaving_.end()); });
     memory.leaving_.clear();
   }
   by_messages_.remove(ended);
@@ -515,7 +522,14 @@ void server_connection::finish(kept_call& of, const reply_source* what, const er
       fail(lock, of.arrival, of.exposed.get(), call_outcome::failed, ec);
   }
   if (!queue_.empty())
-    asio::post(executor_, [self = self()] { self->start_queued(); });
+    try
+    {
+      asio::post(executor_, [self = self()] { self->start_queued(); });
+    }
+    catch (const std::bad_alloc&)
+    {
+      do_later(false);
+    }
   end_if_done(std::move(lock));
 }
 
@@ -534,24 +548,24 @@ void server_connection::leave()
   leaving_ = true;
   message m;
   m.type = message_type::goodbye;
-  begin_message(messages(lock), m);
+  add_messages(lock, [&](auto& to) { begin_message(to, m); });
   flush(lock);
 }
 
-void server_connection::on_end(const error_code& ec)
+void server_connection::on_end(const error_code& ec) noexcept
 {
-  std::vector<std::shared_ptr<kept_call>> running;
-  std::deque<queued_call> queue;          // they own this object
+  std::list<queued_call> queue;           // they own this object
   std::shared_ptr<call_memory> announced; // likewise
   {
     const lock_type lock(mutex_);
     while (!kept_.empty())
     {
-      running.push_back(kept_.begin()->shared_from_this());
-      if (running.back()->items)
-        running.back()->items->abort(lock);
+      const std::shared_ptr<kept_call> lost = kept_.begin()->shared_from_this();
+      if (lost->items)
+        lost->items->abort(lock);
       kept_.erase(kept_.begin());
-      running.back()->arrival.ended(call_outcome::cancelled, ec);
+      lost->arrival.ended(call_outcome::cancelled, ec);
+      lost->next_lost = std::exchange(lost_, lost);
     }
     for (const queued_call& each : queue_)
     {
@@ -564,14 +578,34 @@ void server_connection::on_end(const error_code& ec)
     while (!by_messages_.empty())
       std::shared_ptr<bulk_transfer>(by_messages_.back())->abort(lock);
   }
-  if (!running.empty())
-    asio::post(executor_,
-      [running = std::move(running)]
-      {
-        for (const auto& each : running)
-          each->cancelled.emit(asio::cancellation_type::terminal);
-      });
   ended_(*this);
+  try
+  {
+    on_memory();
+  }
+  catch (const std::bad_alloc&)
+  {
+    do_later(false);
+  }
+}
+
+void server_connection::on_memory()
+{
+  const lock_type lock(mutex_);
+  if (lost_)
+    asio::post(executor_, [lost = lost_] { cancel(lost); });
+  lost_.reset(); // which owns this object
+  if (!queue_.empty())
+    asio::post(executor_, [self = self()] { self->start_queued(); });
+}
+
+void server_connection::cancel(std::shared_ptr<kept_call> lost)
+{
+  while (const auto next = lost)
+  {
+    lost = std::exchange(next->next_lost, nullptr);
+    next->cancelled.emit(asio::cancellation_type::terminal);
+  }
 }
 
 } // namespace rdma::detail::rpc

@@ -19,7 +19,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -107,7 +106,8 @@ public:
   const std::uint32_t first_credit;           // of the client
   std::shared_ptr<flow> items;                // null: none
   std::size_t held = 0;
-  bool has_ended = false; // changes with the connection's mutex
+  bool has_ended = false;               // changes with the connection's mutex
+  std::shared_ptr<kept_call> next_lost; // see server_connection::lost_
 
 private:
   const std::shared_ptr<server_connection> by_;
@@ -150,7 +150,8 @@ private:
 
   error_code take(const message& m, std::vector<std::byte>& content) override;
   void on_taken() override { taken_at_ = {}; }
-  void on_end(const error_code& ec) override;
+  void on_end(const error_code& ec) noexcept override;
+  void on_memory() override;
   [[nodiscard]] bool expects(const lock_type& lock) const override
   {
     return unsent(lock) < unread_max_ && (held_ < held_max_ || unanswered_ != 0 || flows_ != 0);
@@ -170,6 +171,7 @@ private:
   void start(const call_arrival& what, std::vector<std::byte>& content,
     std::chrono::steady_clock::time_point deadline, std::shared_ptr<call_memory> exposed);
   void start_queued();
+  static void cancel(std::shared_ptr<kept_call> lost);
   void reply(
     const lock_type& lock, const call_arrival& of, call_memory* exposed, const reply_source& what);
   void fail(const lock_type& lock, const call_arrival& of, call_memory* exposed, call_outcome how,
@@ -212,10 +214,11 @@ private:
   // Those that are neither answered nor cancelled.
   boost::intrusive::set<kept_call, boost::intrusive::key_of_value<number_of>> kept_;
   std::uint32_t running_ = 0; // calls whose handlers have not ended; some are cancelled
-  std::deque<queued_call> queue_;
+  std::list<queued_call> queue_;
   std::uint32_t flows_ = 0; // those of them that have items
   std::size_t held_ = 0;    // bytes of the requests of running and queued calls
   bool leaving_ = false;
+  std::shared_ptr<kept_call> lost_; // whose handlers learn that the connection has ended
 
   const std::shared_ptr<queue_pair_core> queue_pair_; // null: by TCP
   const std::size_t request_max_;

@@ -6,12 +6,14 @@
 //
 
 #include "boost_rdma/detail/stream_acceptor_core.hpp"
+#include "completion/late_tasks.hpp"
 #include "completion/waiting_handler.hpp"
 #include "connect/log.hpp"
 #include "rpc/server_connection.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 
 #include <map>
 #include <mutex>
@@ -28,7 +30,7 @@ namespace {
 
 class server_impl final
   : public server_core
-  , public std::enable_shared_from_this<server_impl>
+  , public late_task
 {
 public:
   server_impl(const io_executor& executor, alarm by, std::shared_ptr<stream_acceptor_core> acceptor,
@@ -48,13 +50,8 @@ public:
   void start() override
   {
     acceptor_->accept(executor_,
-      [self = shared_from_this()](const error_code& ec, std::shared_ptr<stream_core> stream)
-      {
-        if (ec) // closed
-          return;
-        self->serve(stream);
-        self->start();
-      });
+      [self = self()](const error_code& ec, std::shared_ptr<stream_core> stream)
+      { self->on_accepted(ec, std::move(stream)); });
   }
 
   void shut_down(const io_executor& executor, plain_handler handler) override
@@ -69,7 +66,8 @@ public:
       if (closed_ || shutting_down_)
         return std::move(waiting).complete(error::closed);
       shutting_down_.emplace(std::move(waiting));
-      on_cancellation(std::move(slot), weak_from_this(), [](server_impl& self) { self.close(); });
+      on_cancellation(
+        std::move(slot), std::weak_ptr(self()), [](server_impl& self) { self.close(); });
       all = connections();
     }
     acceptor_->close();
@@ -122,12 +120,41 @@ public:
   }
 
 private:
+  [[nodiscard]] std::shared_ptr<server_impl> self()
+  {
+    return std::static_pointer_cast<server_impl>(shared_from_this());
+  }
+
+  void run() override
+  {
+    asio::post(executor_, [self = self()] { self->accept_again(); });
+  }
+
+  void accept_again()
+  try
+  {
+    start();
+  }
+  catch (const std::bad_alloc&)
+  {
+    static_cast<void>(run_later(executor_, self())); // there is a thread: it has accepted
+  }
+
+  void on_accepted(const error_code& ec, std::shared_ptr<stream_core> stream)
+  {
+    if (ec && ec != asio::error::no_memory) // closed
+      return;
+    if (!ec)
+      serve(stream);
+    accept_again();
+  }
+
   void serve(const std::shared_ptr<stream_core>& stream)
   try
   {
     const auto made =
       std::make_shared<server_connection>(stream, executor_, alarm_, methods_, options_,
-        [server = weak_from_this()](server_connection& ended)
+        [server = std::weak_ptr(self())](server_connection& ended)
         {
           if (const auto self = server.lock())
             self->remove(ended);

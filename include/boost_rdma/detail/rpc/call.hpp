@@ -67,6 +67,7 @@ public:
 
   // Calls the handler with the result, and destroys this object. `here`: this thread runs the
   // client's executor, outside of initiating functions, so that the handler may be called at once.
+  // Otherwise, if there is no memory, throws std::bad_alloc and changes nothing.
   virtual void finish(bool here) = 0;
 
   // Destroys it without calling the handler.
@@ -140,13 +141,7 @@ public:
   void finish(bool here) override
   {
     if (!here)
-    {
-      const auto io_executor = io_work_.get_executor();
-      asio::post(io_executor,
-        [mine = std::unique_ptr<pending_call, remover>(this)]() mutable
-        { mine.release()->finish(true); });
-      return;
-    }
+      return post();
     const auto io_work = std::move(io_work_);
     auto work = std::move(work_);
     const error_code ec = ec_;
@@ -171,10 +166,33 @@ private:
   using allocator_type = typename std::allocator_traits<
     handler_allocator_t<Handler>>::template rebind_alloc<pending_call>;
 
+  static inline thread_local constinit const pending_call* being_posted_ = nullptr;
+
   struct remover
   {
-    void operator()(pending_call* call) const noexcept { call->remove(); }
+    void operator()(pending_call* call) const noexcept
+    {
+      if (call != being_posted_)
+        call->remove();
+    }
   };
+
+  // A function that cannot be posted is destroyed, and does not remove the call.
+  void post()
+  {
+    struct posting
+    {
+      explicit posting(const pending_call* what) { being_posted_ = what; }
+      posting(const posting&) = delete;
+      posting& operator=(const posting&) = delete;
+      ~posting() { being_posted_ = nullptr; }
+    };
+    const auto io_executor = io_work_.get_executor();
+    const posting now(this);
+    asio::post(io_executor,
+      [mine = std::unique_ptr<pending_call, remover>(this)]() mutable
+      { mine.release()->finish(true); });
+  }
 
   // A codec's exception means that the bytes are no value.
   error_code take_result(const error_code& ec, std::span<const std::byte> reply) noexcept override
@@ -189,6 +207,10 @@ private:
         result_ = std::move(*decoded);
         return ec_;
       }
+    }
+    catch (const std::bad_alloc&)
+    {
+      return ec_ = asio::error::no_memory;
     }
     catch (...)
     {

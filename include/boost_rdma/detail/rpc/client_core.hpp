@@ -125,10 +125,18 @@ void start_call(const Executor& executor, const std::shared_ptr<Core>& core, Han
 {
   auto* const made = pending_call<Result, std::decay_t<Handler>, Executor>::make(
     executor, std::forward<Handler>(handler));
-  if (!core)
-    return made->end(error::closed);
-  if (const error_code ec = core->add(*made))
-    return made->end(ec);
+  try
+  {
+    if (!core)
+      return made->end(error::closed);
+    if (const error_code ec = core->add(*made))
+      return made->end(ec);
+  }
+  catch (...)
+  {
+    made->remove();
+    throw;
+  }
   // The slot has a handler before another thread can end the call.
   auto slot = boost::asio::get_associated_cancellation_slot(made->handler());
   try
