@@ -159,11 +159,14 @@ private:
   void add_unread(const unread& what);
   void expect(std::uint32_t index) noexcept;
   void post_receive(std::uint32_t index);
+  template <class Step>
+  void or_fail(Step step);
+  [[nodiscard]] registered_buffer allocate(std::size_t size);
   [[nodiscard]] registered_buffer store(
     const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
   template <class... What>
   void post(std::uint64_t write, std::size_t copied, const What&... what);
-  void write_to_ring(const const_buffer& from, std::uint64_t write, std::size_t copied);
+  bool write_to_ring(const const_buffer& from, std::uint64_t write, std::size_t copied);
   void send(const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
   void advance(transfer_list& ended);
   void advance_reads(transfer_list& ended);

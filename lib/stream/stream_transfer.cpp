@@ -79,16 +79,27 @@ void stream_impl::expect(std::uint32_t index) noexcept
   posted_[(first_posted_ + posted_count_++) % posted_.size()] = index;
 }
 
-void stream_impl::post_receive(std::uint32_t index)
+// Without memory for the next step, the stream ends.
+template <class Step>
+void stream_impl::or_fail(Step step)
 try
 {
-  expect(index);
-  start_operation<receive_result>(core_.get())(executor_, received{shared_from_this(), index},
-    request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
+  step();
 }
 catch (const std::bad_alloc&)
 {
   fail(make_error_code(asio::error::no_memory));
+}
+
+void stream_impl::post_receive(std::uint32_t index)
+{
+  expect(index);
+  or_fail(
+    [&]
+    {
+      start_operation<receive_result>(core_.get())(executor_, received{shared_from_this(), index},
+        request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
+    });
 }
 
 void stream_impl::on_received(
@@ -108,7 +119,7 @@ void stream_impl::on_received(
     if (got.ec)
       fail(as_stream_error(got.ec));
     else if (!failure_)
-      take(next, got.size);
+      or_fail([&] { take(next, got.size); });
   }
   transfer_list ended;
   advance(ended);
@@ -221,17 +232,28 @@ void stream_impl::advance_reads(transfer_list& ended)
 
 // Returns memory for the device with this message, and after it bytes of these buffers; empty: it
 // has failed.
+// Returns an empty buffer after a failure.
+registered_buffer stream_impl::allocate(std::size_t size)
+{
+  registered_buffer made;
+  or_fail(
+    [&]
+    {
+      error_code ec;
+      made = context_.allocate(size, ec);
+      if (ec)
+        fail(ec);
+    });
+  return made;
+}
+
 registered_buffer stream_impl::store(
   const stream_message& m, std::span<const asio::const_buffer> data)
 {
   const std::size_t size = m.size() + (data.empty() ? 0 : m.count);
-  error_code ec;
-  registered_buffer buffer = context_.allocate(size, ec);
-  if (ec)
-  {
-    fail(ec);
+  registered_buffer buffer = allocate(size);
+  if (buffer.size() == 0)
     return {};
-  }
   auto* const to = static_cast<std::byte*>(buffer.data());
   m.encode({to, m.size()});
   asio::buffer_copy(asio::buffer(to + m.size(), size - m.size()), data);
@@ -241,35 +263,35 @@ registered_buffer stream_impl::store(
 // `what` are the arguments of the operation that follow the handler.
 template <class... What>
 void stream_impl::post(std::uint64_t write, std::size_t copied, const What&... what)
-try
 {
   start_operation<bytes_result>(core_.get())(
     executor_, sent{shared_from_this(), write, copied}, what...);
   ++sending_; // its handler waits for the mutex
   copied_ += copied;
 }
-catch (const std::bad_alloc&)
-{
-  fail(make_error_code(asio::error::no_memory));
-}
 
 void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
 {
   if (const registered_buffer buffer = store(m, data); buffer.size() != 0)
-    post(any_number, 0, request{.kind = request_kind::send}, const_buffer(buffer));
+    or_fail(
+      [&] { post(any_number, 0, request{.kind = request_kind::send}, const_buffer(buffer)); });
 }
 
 // Writes to the peer's ring, and tells the peer. Both are one batch, so that the peer is not told
 // of a write that the device refuses.
-void stream_impl::write_to_ring(const const_buffer& from, std::uint64_t write, std::size_t copied)
+bool stream_impl::write_to_ring(const const_buffer& from, std::uint64_t write, std::size_t copied)
 {
   const remote_buffer to = fsm_.peer_ring().slice(fsm_.writable().offset, from.size());
   const registered_buffer notice = store(fsm_.written(static_cast<std::uint32_t>(from.size())));
-  if (notice.size() == 0)
-    return;
-  batch_.clear();
-  batch_.write(from, to).send(notice);
-  post(write, copied, request{.kind = request_kind::batch}, batch_);
+  if (notice.size() != 0)
+    or_fail(
+      [&]
+      {
+        batch_.clear();
+        batch_.write(from, to).send(notice);
+        post(write, copied, request{.kind = request_kind::batch}, batch_);
+      });
+  return !failure_;
 }
 
 // Writes what there is room for. Returns true if the operation has ended.
@@ -322,13 +344,9 @@ bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> l
   if (size == 0 || (copied_ != 0 && copied_ + size > options_.ring_max))
     return false;
   op.bytes = size;
-  error_code ec;
-  const registered_buffer copy = context_.allocate(size, ec);
-  if (ec)
-  {
-    fail(ec);
+  const registered_buffer copy = allocate(size);
+  if (copy.size() == 0)
     return true;
-  }
   asio::buffer_copy(asio::buffer(copy.data(), size), list);
   write_to_ring(copy, any_number, size);
   return true;
@@ -345,8 +363,9 @@ void stream_impl::write_parts(transfer& op, asio::const_buffer from)
     const std::size_t size = std::min<std::size_t>({from.size() - op.bytes, room.size, part_max,
       std::max<std::size_t>(fsm_.peer_ring().size() / 4, 1)});
     const auto* const at = static_cast<const std::byte*>(from.data()) + op.bytes;
-    ++op.pending;
-    write_to_ring(const_buffer(at, size, op.memory.get()), op.number, 0);
+    if (!write_to_ring(const_buffer(at, size, op.memory.get()), op.number, 0))
+      return;
+    ++op.pending; // its handler waits for the mutex
     op.bytes += size;
   }
 }
@@ -416,9 +435,13 @@ void stream_impl::send_end()
   const registered_buffer notice = store(m);
   if (notice.size() == 0)
     return;
-  batch_.clear();
-  batch_.send(notice).read(notice.first(1), fsm_.peer_ring().first(1));
-  post(any_number, 0, request{.kind = request_kind::batch}, batch_);
+  or_fail(
+    [&]
+    {
+      batch_.clear();
+      batch_.send(notice).read(notice.first(1), fsm_.peer_ring().first(1));
+      post(any_number, 0, request{.kind = request_kind::batch}, batch_);
+    });
 }
 
 // Sends the messages without bytes that are due.
@@ -440,7 +463,15 @@ void stream_impl::offer_ring()
   if (size == 0 || keeps_ring_)
     return;
   error_code ec;
-  memory_region made(protection_domain(context_), size, ring_rights(), ec);
+  memory_region made;
+  try
+  {
+    made = memory_region(protection_domain(context_), size, ring_rights(), ec);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
   keeps_ring_ = static_cast<bool>(ec); // a second attempt would cost as much and fail as well
   if (ec)
     return;

@@ -9,6 +9,8 @@
 #include "software/rpc_fixture.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,29 +20,61 @@ using namespace test;
 
 namespace {
 
+/// The reply is the number of bytes that the handler has read.
+using store = rdma::rpc::method<"store/1", rdma::rpc::nothing, std::uint64_t>;
 /// A server, and the client of a round.
 struct rpc_round
 {
   rpc_round()
   {
     server.handle<add>([](const numbers& n) { return n.a + n.b; });
+    server.handle<store>(
+      [this](
+        rdma::rpc::nothing, const rdma::rpc::call_info& call, rdma::rpc::responder<store> answer)
+      {
+        auto pulled = std::make_shared<rdma::rpc::responder<store>>(std::move(answer));
+        call.exposed(0).async_pull(0, rdma::mutable_buffer(room),
+          [pulled](error_code ec, std::size_t size)
+          {
+            if (ec)
+              pulled->fail(ec);
+            else
+              pulled->reply(size);
+          });
+      });
     server.start();
   }
 
-  void run(faulty_round& round)
+  [[nodiscard]] bool connects(faulty_round& round)
   {
     if (!faulty_round::make([&] { client.emplace(io, near_context, by_rdma()); }))
-      return;
+      return false;
     const auto& connected =
       round.start([&](auto handler) { client->async_connect(server.local_endpoint(), handler); });
     round.await(connected);
-    if (!connected.succeeded())
-      return;
+    return connected.succeeded();
+  }
+
+  void add_numbers(faulty_round& round)
+  {
     round.await(round.start(
       [&](auto handler) {
-        client->async_call<add>({1, 2}, {.timeout = std::chrono::seconds(1)}, handler);
+        client->async_call<add>({1, 2}, patience(), handler);
       },
       [](std::int32_t sum) { CHECK(sum == 3); }));
+  }
+
+  /// Calls `store` with memory that the handler reads.
+  void expose(faulty_round& round, const rdma::const_buffer& memory)
+  {
+    round.await(round.start(
+      [&](auto handler)
+      {
+        auto options = patience();
+        options.exposed = rdma::rpc::expose(memory);
+        client->async_call<store>({}, options, handler);
+      },
+      [&](std::uint64_t size) { CHECK(size == memory.size()); }));
   }
 
   [[nodiscard]] bool serves_next()
@@ -55,6 +89,7 @@ struct rpc_round
     return run_until(io, [&] { return called.done(); }) && !called.ec && called.value() == 3;
   }
 
+  static rdma::rpc::call_options patience() { return {.timeout = std::chrono::seconds(1)}; }
   static rdma::rpc::client_options by_rdma() { return client_by(rdma::stream_transports::rdma); }
 
   asio::io_context io;
@@ -62,6 +97,7 @@ struct rpc_round
   rdma::context far_context = make_context();
   rdma::rpc::server server{io, far_context, {asio::ip::address_v4::loopback(), 0},
     served_by(rdma::stream_transports::rdma)};
+  rdma::registered_buffer room = far_context.allocate(200'000);
   std::optional<rdma::rpc::client> client;
 };
 
@@ -71,6 +107,28 @@ TEST_CASE("calls of methods while allocations fail end once")
 {
   rpc_round f;
   with_failing_allocations(
-    f.io, [&](faulty_round& round) { f.run(round); }, [&] { f.client.reset(); },
-    [&] { return f.serves_next(); }, true);
+    f.io,
+    [&](faulty_round& round)
+    {
+      if (f.connects(round))
+        f.add_numbers(round);
+    },
+    [&] { f.client.reset(); }, [&] { return f.serves_next(); }, true);
+}
+
+TEST_CASE("calls that expose memory while allocations fail end once")
+{
+  rpc_round f;
+  const rdma::registered_buffer registered = f.near_context.allocate(200'000);
+  const std::string plain(200'000, 'x');
+  with_failing_allocations(
+    f.io,
+    [&](faulty_round& round)
+    {
+      if (!f.connects(round))
+        return;
+      f.expose(round, rdma::const_buffer(registered));
+      f.expose(round, rdma::const_buffer(asio::buffer(plain)));
+    },
+    [&] { f.client.reset(); }, [&] { return f.serves_next(); }, true);
 }

@@ -10,12 +10,15 @@
 
 #include <boost/asio/buffer.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 // Streams without memory for some step.
 
@@ -39,13 +42,27 @@ struct stream_round
     round.await(connected);
     if (!connected.succeeded() || !server)
       return; // without memory for it, the acceptor has lost this client and waits for the next
-    const auto& read =
-      round.start([&](auto handler) { server->async_read_some(asio::buffer(received), handler); });
+    // In a message, in the first ring, and in larger ones.
+    if (carries(round, sent) && carries(round, large) && carries(round, large))
+      static_cast<void>(carries(round, large));
+  }
+
+  [[nodiscard]] bool carries(faulty_round& round, const std::string& text)
+  {
     const auto& written =
-      round.start([&](auto handler) { client->async_write_some(asio::buffer(sent), handler); });
+      round.start([&](auto handler) { client->async_write_some(asio::buffer(text), handler); },
+        [this](std::size_t size) { unread = size; });
     round.await(written);
-    if (written.succeeded())
+    bool good = written.succeeded();
+    while (good && unread != 0)
+    {
+      const auto& read =
+        round.start([&](auto handler) { server->async_read_some(asio::buffer(room), handler); },
+          [this](std::size_t size) { unread -= std::min(unread, size); });
       round.await(read);
+      good = read.succeeded();
+    }
+    return good;
   }
 
   void end()
@@ -103,7 +120,10 @@ struct stream_round
   std::optional<rdma::stream> server;
   std::optional<rdma::stream> client;
   std::string sent = "hello";
+  std::string large = std::string(300'000, 'x');
   std::array<char, 64> received{};
+  std::vector<char> room = std::vector<char>(300'000);
+  std::size_t unread = 0;
 };
 
 } // namespace
