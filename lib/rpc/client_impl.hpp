@@ -32,6 +32,10 @@ public:
 
   client_impl(const io_executor& executor, std::shared_ptr<stream_core> stream, alarm by,
     const rdma::rpc::client_options& options);
+  ~client_impl() override
+  {
+    unfinished_.clear_and_dispose([](call* each) { each->remove(); });
+  }
 
   void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler) override;

@@ -34,7 +34,7 @@ namespace {
 // so they are called while the mutex is held.
 class pool_impl final
   : public pool_core
-  , public std::enable_shared_from_this<pool_impl>
+  , public late_task
 {
 public:
   pool_impl(const io_executor& executor, const io_executor& inner, const protection_domain& domain,
@@ -48,6 +48,10 @@ public:
     , policy_(servers.size(), options)
     , members_(policy_.size())
   {
+  }
+  ~pool_impl() override
+  {
+    unfinished_.clear_and_dispose([](call* each) { each->remove(); });
   }
 
   [[nodiscard]] error_code add(call& what) override;
@@ -64,6 +68,14 @@ private:
   using lock_type = std::unique_lock<std::mutex>;
   using clock = std::chrono::steady_clock;
   using time_point = call::time_point;
+
+  [[nodiscard]] std::shared_ptr<pool_impl> self()
+  {
+    return std::static_pointer_cast<pool_impl>(shared_from_this());
+  }
+
+  // There may be memory again.
+  void run() override;
 
   // A client that connects or is connected. Its calls and its place in the pool own it.
   struct member
@@ -87,6 +99,7 @@ private:
     bool operator()(const call& a, const call& b) const noexcept { return a.deadline < b.deadline; }
   };
 
+  [[nodiscard]] bool repeats(attempt& what, std::size_t connection) const;
   void on_attempt(attempt& what);
   void on_connected(const std::shared_ptr<member>& what, const error_code& ec);
   void place(const lock_type& lock, attempt& what, call_list& done);
@@ -97,11 +110,13 @@ private:
   void abort(const lock_type& lock, attempt& what, call_list& done);
   void abort_all(const lock_type& lock, call_list& done);
   void end(const lock_type& lock, attempt& what, const error_code& ec, call_list& done);
-  static void finish(call_list& done, bool here);
+  void finish(call_list& done, bool here);
+  void finish_soon(call& what) noexcept;
   void open_connections(const lock_type& lock);
   void on_failure(const lock_type& lock, std::size_t connection, const error_code& ec);
   void retire(const lock_type& lock, std::size_t connection);
   void set_alarm(const lock_type& lock);
+  void open_soon();
   [[nodiscard]] double random() { return std::uniform_real_distribution<>()(random_); }
 
   const io_executor executor_;
@@ -126,6 +141,9 @@ private:
   error_code connect_error_ = error::not_connected; // the last one
   time_point alarm_at_ = time_point::max();
   bool closed_ = false;
+
+  std::mutex unfinished_mutex_;
+  call_list unfinished_; // there was no memory to post their next steps
 };
 
 // A call of the program, as a call of one client after the other.
@@ -158,8 +176,15 @@ public:
     auto of = std::exchange(pool, nullptr);
     if (here)
       return of->on_attempt(*this);
-    const auto target = of->executor_;
-    asio::post(target, [this, of = std::move(of)] { of->on_attempt(*this); });
+    try
+    {
+      asio::post(of->executor_, [this, of] { of->on_attempt(*this); });
+    }
+    catch (const std::bad_alloc&)
+    {
+      pool = std::move(of);
+      throw;
+    }
   }
 
   void remove() noexcept override {} // the pool owns it
@@ -296,6 +321,7 @@ bool pool_impl::is_open() const
 
 // Gives the call to a connection, lets it wait, or ends it.
 void pool_impl::place(const lock_type& lock, attempt& what, call_list& done)
+try
 {
   using enum pool_policy::placement::kind;
   for (;;)
@@ -317,12 +343,16 @@ void pool_impl::place(const lock_type& lock, attempt& what, call_list& done)
     retire(lock, to.index);
   }
 }
+catch (const std::bad_alloc&)
+{
+  end(lock, what, asio::error::no_memory, done);
+}
 
 void pool_impl::give(const lock_type&, attempt& what, std::size_t connection)
 {
   policy_.give(what.state, connection);
   what.by = members_[connection];
-  what.pool = shared_from_this();
+  what.pool = self();
   what.progress = call::progress_type::kept;
   what.number = UINT32_MAX; // none
   what.deadline = time_point::max();
@@ -331,17 +361,19 @@ void pool_impl::give(const lock_type&, attempt& what, std::size_t connection)
     ? std::chrono::nanoseconds(0)
     : std::max<std::chrono::nanoseconds>(what.until - clock::now(), std::chrono::nanoseconds(1));
   client_core& client = *what.by->core;
-  if (const error_code ec = client.add(what))
-    return what.end(ec);
   error_code ec;
+  bool is_added = false;
   try
   {
-    return client.submit(what,
-      {&what.content,
-        [](const void* content, rdma::rpc::output& to)
-        { to.append(*static_cast<const std::vector<std::byte>*>(content)); },
-        what.method},
-      what.options);
+    ec = client.add(what);
+    is_added = !ec;
+    if (is_added)
+      return client.submit(what,
+        {&what.content,
+          [](const void* content, rdma::rpc::output& to)
+          { to.append(*static_cast<const std::vector<std::byte>*>(content)); },
+          what.method},
+        what.options);
   }
   catch (const system_error& e)
   {
@@ -351,8 +383,20 @@ void pool_impl::give(const lock_type&, attempt& what, std::size_t connection)
   {
     ec = asio::error::no_memory;
   }
-  client.withdraw(what);
-  what.end(ec);
+  if (is_added)
+    client.withdraw(what);
+  what.store(ec, {});
+  finish_soon(what);
+}
+
+bool pool_impl::repeats(attempt& what, std::size_t connection) const
+try
+{
+  return policy_.repeats(what.state, policy_.server_of(connection), what.result, what.progress);
+}
+catch (const std::bad_alloc&)
+{
+  return false;
 }
 
 void pool_impl::on_attempt(attempt& what)
@@ -378,7 +422,7 @@ void pool_impl::on_attempt(attempt& what)
       end(lock, what, what.aborted, done);
     else if (what.until <= now)
       end(lock, what, asio::error::timed_out, done);
-    else if (policy_.repeats(what.state, policy_.server_of(by->index), what.result, what.progress))
+    else if (repeats(what, by->index))
       place(lock, what, done);
     else
       end(lock, what, what.result, done);
@@ -460,8 +504,37 @@ void pool_impl::finish(call_list& done, bool here)
   {
     call& next = done.front();
     done.pop_front();
-    next.finish(here);
+    if (here)
+      next.finish(true);
+    else
+      finish_soon(next);
   }
+}
+
+// Without memory, the next step comes later. With and without the mutex.
+void pool_impl::finish_soon(call& what) noexcept
+try
+{
+  what.finish(false);
+}
+catch (const std::bad_alloc&)
+{
+  {
+    const std::lock_guard lock(unfinished_mutex_);
+    unfinished_.push_back(what);
+  }
+  static_cast<void>(run_later(executor_, self())); // there is a thread: of the alarm
+}
+
+void pool_impl::run()
+{
+  call_list all;
+  {
+    const std::lock_guard lock(unfinished_mutex_);
+    all.swap(unfinished_);
+  }
+  finish(all, false);
+  on_alarm();
 }
 
 // --- connections ---
@@ -475,7 +548,7 @@ void pool_impl::open_connections(const lock_type& lock)
       const auto made = std::make_shared<member>(
         *next, client_core::make(executor_, inner_, domain_, options_.client));
       made->core->connect(executor_, servers_[policy_.server_of(*next)],
-        [self = shared_from_this(), to = std::weak_ptr(made)](const error_code& ec)
+        [self = self(), to = std::weak_ptr(made)](const error_code& ec)
         {
           if (const auto found = to.lock())
             self->on_connected(found, ec);
@@ -537,8 +610,28 @@ void pool_impl::set_alarm(const lock_type&)
     next = std::min(next, policy_.opens_at());
   if (closed_ || next >= alarm_at_)
     return;
-  alarm_.set(next, weak_from_this());
+  alarm_.set(next, std::weak_ptr(self()));
   alarm_at_ = next;
+}
+
+void pool_impl::open_soon()
+try
+{
+  asio::post(executor_,
+    [self = self()]
+    {
+      call_list ended;
+      {
+        const lock_type lock(self->mutex_);
+        self->place_waiting(lock, ended);
+        self->set_alarm(lock);
+      }
+      self->finish(ended, false);
+    });
+}
+catch (const std::bad_alloc&)
+{
+  static_cast<void>(run_later(executor_, self())); // as in finish_soon()
 }
 
 // Idle connections are closed here, because nothing may run the program's execution context.
@@ -558,17 +651,7 @@ void pool_impl::on_alarm()
     while (const auto idle = policy_.next_to_close(now))
       members_[*idle] = nullptr;
     if (waiting_count_ != 0 && policy_.opens_at() <= now)
-      asio::post(executor_,
-        [self = shared_from_this()]
-        {
-          call_list ended;
-          {
-            const lock_type again(self->mutex_);
-            self->place_waiting(again, ended);
-            self->set_alarm(again);
-          }
-          finish(ended, false);
-        });
+      open_soon();
     else
       set_alarm(lock);
   }

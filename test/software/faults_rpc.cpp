@@ -8,11 +8,14 @@
 #include "software/faults.hpp"
 #include "software/rpc_fixture.hpp"
 
+#include <boost_rdma/rpc/client_pool.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 // Calls of methods without memory for some step.
 
@@ -77,6 +80,18 @@ struct rpc_round
       [&](std::uint64_t size) { CHECK(size == memory.size()); }));
   }
 
+  void call_by_pool(faulty_round& round)
+  {
+    if (!faulty_round::make([&] { pool.emplace(io, near_context, servers(), by_pool()); }))
+      return;
+    for (int i = 0; i != 2; ++i)
+      round.await(round.start(
+        [&](auto handler) {
+          pool->async_call<add>({1, 2}, patience(), handler);
+        },
+        [](std::int32_t sum) { CHECK(sum == 3); }));
+  }
+
   [[nodiscard]] bool serves_next()
   {
     rdma::rpc::client next(io, near_context, by_rdma());
@@ -90,6 +105,19 @@ struct rpc_round
   }
 
   static rdma::rpc::call_options patience() { return {.timeout = std::chrono::seconds(1)}; }
+  [[nodiscard]] std::vector<asio::ip::tcp::endpoint> servers() const
+  {
+    const spared_allocations own;
+    return {server.local_endpoint()};
+  }
+  static rdma::rpc::client_pool_options by_pool()
+  {
+    rdma::rpc::client_pool_options options;
+    options.client = by_rdma();
+    options.backoff_min = std::chrono::milliseconds(1);
+    options.backoff_max = std::chrono::milliseconds(10);
+    return options;
+  }
   static rdma::rpc::client_options by_rdma() { return client_by(rdma::stream_transports::rdma); }
 
   asio::io_context io;
@@ -99,6 +127,7 @@ struct rpc_round
     served_by(rdma::stream_transports::rdma)};
   rdma::registered_buffer room = far_context.allocate(200'000);
   std::optional<rdma::rpc::client> client;
+  std::optional<rdma::rpc::client_pool> pool;
 };
 
 } // namespace
@@ -131,4 +160,12 @@ TEST_CASE("calls that expose memory while allocations fail end once")
       f.expose(round, rdma::const_buffer(asio::buffer(plain)));
     },
     [&] { f.client.reset(); }, [&] { return f.serves_next(); }, true);
+}
+
+TEST_CASE("calls by a pool while allocations fail end once")
+{
+  rpc_round f;
+  with_failing_allocations(
+    f.io, [&](faulty_round& round) { f.call_by_pool(round); }, [&] { f.pool.reset(); },
+    [&] { return f.serves_next(); }, true);
 }
