@@ -13,6 +13,7 @@
 #include "completion/queue_pair_endings.hpp"
 #include "completion/shared_receive_core.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
@@ -353,7 +354,6 @@ bool queue_pair_core::takes_more() const noexcept
     && device_->tells_last_work_request() && !device_->state();
 }
 
-// Without memory for the timer, only the device's own completions end what is posted.
 void queue_pair_core::start_flush_timer(mutex_held held)
 {
   if (flush_timer_runs_ || connection_.is_unconfirmed()) // which may continue on another device
@@ -361,16 +361,16 @@ void queue_pair_core::start_flush_timer(mutex_held held)
   flush_timer_.expires_after(flush_time_max);
   try
   {
-    flush_timer_.async_wait(
+    flush_timer_.async_wait(boost::asio::bind_allocator(slot_allocator<void>(flush_slot_),
       [self = std::static_pointer_cast<queue_pair_core>(shared_from_this())](const error_code& ec)
       {
         if (!ec)
           self->force_flush();
-      });
+      }));
   }
   catch (const std::bad_alloc&)
   {
-    return;
+    return; // an earlier wait has the slot, or the executor needs memory
   }
   flush_timer_runs_ = true;
   guard_slots(true, held); // drained() stops it

@@ -19,6 +19,7 @@
 #include "completion/agent_attachment.hpp"
 #include "completion/connection_fsm.hpp"
 #include "completion/endpoint_offer.hpp"
+#include "completion/handler_slot.hpp"
 #include "completion/posting.hpp"
 #include "completion/request_checks.hpp"
 #include "resource/device_listener.hpp"
@@ -356,6 +357,7 @@ private:
   // A message of the peer that arrived before there was an agent_attachment.
   std::optional<std::pair<agent_channel_event, std::string>> agent_channel_event_;
 
+  handler_slot flush_slot_; // of the timer's handler
   boost::asio::steady_timer flush_timer_;
   bool flush_timer_runs_ = false;
 
