@@ -81,6 +81,8 @@ public:
    * @par Errors
    * @li operation_aborted: the accept was cancelled, or the acceptor was closed during it.
    * @li error::closed: the acceptor was closed or moved from before.
+   * @li boost::asio::error::no_memory: there was no memory for the stream of a client, which is
+   *     lost. The acceptor is open.
    * @li error::forked: the call was made in a child of the process that made the acceptor.
    *
    * @par Per-operation cancellation

@@ -11,10 +11,10 @@
 #include "boost_rdma/detail/control_stream.hpp"
 #include "completion/abandonable.hpp"
 #include "completion/handler_slot.hpp"
+#include "completion/inbox.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "connect/control_channel_fsm.hpp"
 #include "connect/control_frame.hpp"
-#include "completion/inbox.hpp"
 #include "connect/service_executor.hpp"
 
 #include <boost/asio/io_context.hpp>

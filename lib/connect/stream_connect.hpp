@@ -10,8 +10,8 @@
 
 #include "boost_rdma/detail/connected_peer.hpp"
 #include "boost_rdma/error.hpp"
-#include "connect/handshake.hpp"
 #include "completion/inbox.hpp"
+#include "connect/handshake.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>

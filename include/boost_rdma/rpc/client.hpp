@@ -174,6 +174,8 @@ public:
    *     The method was called or not.
    * @li operation_aborted: the call was cancelled, or the client was closed. The method was called
    *     or not.
+   * @li boost::asio::error::no_memory: there was no memory for a step of the call, or of the
+   *     connection, which has then ended. The method was called or not.
    * @li error::forked: the call was made in a child of the process that made the client.
    * @li error::closed: the client was closed or moved from before.
    *

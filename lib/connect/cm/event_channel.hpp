@@ -13,8 +13,8 @@
 #include "boost_rdma/device.hpp"
 #include "boost_rdma/error.hpp"
 #include "completion/handler_slot.hpp"
-#include "connect/connection_service.hpp"
 #include "completion/inbox.hpp"
+#include "connect/connection_service.hpp"
 #include "verbs/cm_api.hpp"
 
 #include <boost/asio/io_context.hpp>
