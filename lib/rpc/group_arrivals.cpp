@@ -86,12 +86,14 @@ void group_impl::take(
     if (!ec && r->kind == group_request_kind::part)
       return take_part(lock, found, *r, info, std::move(to));
     if (!ec)
-    {
-      const std::uint64_t caller = found->next_caller++;
-      found->callers.emplace(caller, std::move(to));
-      found->state.add_caller(caller, steady_clock::now());
-      advance(lock, found);
-    }
+      or_end(lock, found,
+        [&]
+        {
+          const std::uint64_t caller = found->next_caller++;
+          found->callers.emplace(caller, std::move(to));
+          found->state.add_caller(caller, steady_clock::now());
+          advance(lock, found);
+        });
   }
   if (ec)
     to.fail(ec);
@@ -155,11 +157,14 @@ void group_impl::start_own(const record_ptr& of)
     if (of->bulk && of->ending) // the memory is the program's again
     {
       of->state.take_own_failure(asio::error::operation_aborted);
-      return advance(lock, of);
+      return or_end(lock, of, [&] { advance(lock, of); });
     }
-    if (!of->state.waits_for_own() || closed_ || (of->bulk && !of->bulk->state.is_complete()))
+    if (!of->state.waits_for_own() || closed_ || of->finishing
+      || (of->bulk && !of->bulk->state.is_complete()))
       return;
-    made = std::make_shared<own_call>(shared_from_this(), of);
+    or_end(lock, of, [&] { made = std::make_shared<own_call>(shared_from_this(), of); });
+    if (!made)
+      return;
     of->own = made;
     if (of->bulk)
       content = {{static_cast<const std::byte*>(of->bulk->memory.data()), of->bulk->memory.size()},
@@ -172,11 +177,15 @@ void group_impl::start_own(const record_ptr& of)
 void group_impl::take_own(const record_ptr& of, const error_code& ec, std::vector<std::byte> value)
 {
   const lock_type lock(mutex_);
-  if (ec)
-    of->state.take_own_failure(ec);
-  else
-    of->state.take_own(std::move(value));
-  advance(lock, of);
+  or_end(lock, of,
+    [&]
+    {
+      if (ec)
+        of->state.take_own_failure(ec);
+      else
+        of->state.take_own(std::move(value));
+      advance(lock, of);
+    });
 }
 
 } // namespace rdma::detail::rpc

@@ -116,9 +116,13 @@ void group_impl::on_pulled(const record_ptr& of, std::uint64_t number, std::uint
   {
     const lock_type lock(mutex_);
     is_complete = of->bulk->state.take_pulled(number, ec ? 0 : bytes);
-    of->bulk->pulled.emplace_back(offset, std::move(to));
-    answer_offers(lock, *of->bulk, ec);
-    advance(lock, of);
+    or_end(lock, of,
+      [&]
+      {
+        of->bulk->pulled.emplace_back(offset, std::move(to));
+        answer_offers(lock, *of->bulk, ec);
+        advance(lock, of);
+      });
   }
   if (is_complete)
     start_own(of);
@@ -220,7 +224,7 @@ void group_impl::on_part(const record_ptr& of, std::uint32_t place,
     return;
   if (ec)
     of->state.take_failure(place, ec, steady_clock::now());
-  advance(lock, of);
+  or_end(lock, of, [&] { advance(lock, of); });
 }
 
 // No member gets further parts, and this one releases its memory.

@@ -41,6 +41,20 @@ void group_impl::finish(const record_ptr& of)
 {
   if (process_.foreign())
     return;
+  try
+  {
+    combine(of);
+  }
+  catch (const std::bad_alloc&)
+  {
+    const lock_type lock(mutex_);
+    if (!closed_)
+      end_without_memory(lock, of);
+  }
+}
+
+void group_impl::combine(const record_ptr& of)
+{
   group_call::outcome all;
   {
     const lock_type lock(mutex_);
@@ -89,6 +103,31 @@ void group_impl::finish(const record_ptr& of)
 }
 
 // The operation of the root ends when no member can access its memory.
+// The call is over at this member. Needs no memory.
+void group_impl::end_without_memory(const lock_type& lock, const record_ptr& of) noexcept
+{
+  of->finishing = true;
+  of->message = {};
+  if (of->header.root == rank_)
+  {
+    own_calls_.erase(of->header.sequence);
+    end_operation(lock, *of, asio::error::no_memory, {});
+  }
+  else
+  {
+    withdraw(lock, *of);
+    of->failure = asio::error::no_memory;
+    of->result.emplace();
+    for (auto& [number, to] : of->callers)
+      to.fail(of->failure);
+    of->callers.clear();
+    history_.forget(of->header.root, of->header.sequence, *of);
+    of->removed = true;
+  }
+  queue_.erase({of->queued_at, of});
+  of->queued_at = time_point::max();
+}
+
 void group_impl::end_operation(
   const lock_type& lock, record& of, const error_code& ec, group_outcome outcome)
 {
@@ -157,8 +196,34 @@ void group_impl::on_alarm()
 {
   const lock_type lock(mutex_);
   alarm_at_ = time_point::max();
-  if (!closed_ && !queue_.empty())
+  if (closed_ || queue_.empty())
+    return;
+  try
+  {
     asio::post(executor_, [self = shared_from_this()] { self->on_time(); });
+  }
+  catch (const std::bad_alloc&)
+  {
+    late_alarm_->of = weak_from_this();
+    static_cast<void>(run_later(executor_, late_alarm_)); // there is a thread: of the alarm
+  }
+}
+
+void group_impl::on_time(const lock_type& lock, const record_ptr& of, time_point now,
+  std::vector<std::shared_ptr<running_call>>& late)
+{
+  if (of->finishing)
+  {
+    history_.forget(of->header.root, of->header.sequence, *of);
+    of->removed = true;
+    return;
+  }
+  const bool waited = of->state.waits_for_own();
+  of->state.on_time(now);
+  if (waited && !of->state.waits_for_own())
+    if (auto own = of->own.lock())
+      late.push_back(std::move(own));
+  advance(lock, of);
 }
 
 void group_impl::on_time()
@@ -171,27 +236,12 @@ void group_impl::on_time()
     if (closed_)
       return;
     const auto now = steady_clock::now();
-    std::vector<record_ptr> due;
-    for (const auto& [time, each] : queue_)
-      if (time <= now)
-        due.push_back(each);
-      else
-        break;
-    for (const record_ptr& each : due)
+    while (!queue_.empty() && queue_.begin()->first <= now)
     {
-      if (each->finishing)
-      {
-        history_.forget(each->header.root, each->header.sequence, *each);
-        each->removed = true;
-        enqueue(lock, each);
-        continue;
-      }
-      const bool waited = each->state.waits_for_own();
-      each->state.on_time(now);
-      if (waited && !each->state.waits_for_own())
-        if (auto own = each->own.lock())
-          late.push_back(std::move(own));
-      advance(lock, each);
+      const record_ptr each = queue_.begin()->second;
+      queue_.erase(queue_.begin());
+      each->queued_at = time_point::max();
+      or_end(lock, each, [&] { on_time(lock, each, now, late); });
     }
     set_alarm();
   }

@@ -147,7 +147,6 @@ void group_impl::broadcast(const io_executor& executor, const method_description
       made->bulk = std::make_unique<bulk_content>(r.bytes, true);
       made->bulk->memory = options.exposed;
     }
-    made->handler.emplace(std::move(waiting));
     on_cancellation(slot, weak_from_this(),
       [weak = std::weak_ptr(made)](group_impl& self)
       {
@@ -158,8 +157,13 @@ void group_impl::broadcast(const io_executor& executor, const method_description
         }
       });
     own_calls_.emplace(next_sequence_++, made);
-    asio::post(executor_, [self = shared_from_this(), made] { self->start_own(made); });
-    advance(lock, made);
+    made->handler.emplace(std::move(waiting));
+    or_end(lock, made,
+      [&]
+      {
+        asio::post(executor_, [self = shared_from_this(), made] { self->start_own(made); });
+        advance(lock, made);
+      });
     return {};
   };
   if (const error_code ec = start())

@@ -74,6 +74,17 @@ private:
   class own_call;
   class own_arrival;
 
+  // Posts on_time() again.
+  struct late_alarm final : late_task
+  {
+    void run() override
+    {
+      if (const auto found = of.lock())
+        found->on_alarm();
+    }
+    std::weak_ptr<group_impl> of;
+  };
+
   // The content of a bulk call at this member.
   struct bulk_content
   {
@@ -151,6 +162,18 @@ private:
   {
     return gossip_ && gossip_->has_failed(rank);
   }
+  // Without memory for the step, the call ends at this member.
+  template <class Step>
+  void or_end(const lock_type& lock, const record_ptr& of, Step step) noexcept
+  try
+  {
+    step();
+  }
+  catch (const std::bad_alloc&)
+  {
+    end_without_memory(lock, of);
+  }
+  void end_without_memory(const lock_type& lock, const record_ptr& of) noexcept;
   void on_membership(const rdma::rpc::group_membership& now);
   [[nodiscard]] error_code find(const method_description& what, group_method*& found) const;
   [[nodiscard]] error_code accept(
@@ -159,10 +182,13 @@ private:
   void take_own(const record_ptr& of, const error_code& ec, std::vector<std::byte> value);
   void advance(const lock_type& lock, const record_ptr& of);
   void finish(const record_ptr& of);
+  void combine(const record_ptr& of);
   void answer_callers(const record_ptr& of, time_point now);
   void enqueue(const lock_type& lock, const record_ptr& of);
   void set_alarm();
   void on_time();
+  void on_time(const lock_type& lock, const record_ptr& of, time_point now,
+    std::vector<std::shared_ptr<running_call>>& late);
   void end_operation(
     const lock_type& lock, record& of, const error_code& ec, group_outcome outcome);
   void complete_if_withdrawn(const lock_type& lock, record& of);
@@ -205,6 +231,7 @@ private:
   std::uint64_t next_sequence_ = 1;
   std::set<std::pair<time_point, record_ptr>> queue_;
   time_point alarm_at_ = time_point::max();
+  const std::shared_ptr<late_alarm> late_alarm_ = std::make_shared<late_alarm>();
   bool closed_ = false;
   // Bytes of the memory that content_max limits. Grows with the mutex only.
   const std::shared_ptr<std::atomic<std::size_t>> content_bytes_ =

@@ -7,6 +7,8 @@
 
 #include "rpc/group_impl.hpp"
 
+#include <boost/asio/error.hpp>
+
 #include <utility>
 
 // Messages to other members.
@@ -77,13 +79,14 @@ void group_impl::on_connected(
   if (ec)
     to.by.reset();
   for (const auto& [of, what] : waiting)
-    if (!ec)
-      submit(lock, to, of, what, false);
-    else
-    {
-      of->state.take_failure(what.to.first, ec, steady_clock::now());
-      advance(lock, of);
-    }
+    or_end(lock, of,
+      [&]
+      {
+        if (!ec)
+          return submit(lock, to, of, what, false);
+        of->state.take_failure(what.to.first, ec, steady_clock::now());
+        advance(lock, of);
+      });
 }
 
 void group_impl::on_answer(const record_ptr& of, const task& what,
@@ -92,27 +95,39 @@ void group_impl::on_answer(const record_ptr& of, const task& what,
 {
   const std::uint32_t place = what.to.first;
   std::optional<group_answer> answer;
-  if (!ec)
-    answer = decode_group_answer(content, what.to);
+  try
+  {
+    if (!ec)
+      answer = decode_group_answer(content, what.to);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = boost::asio::error::no_memory;
+  }
   if (!ec && (!answer || (answer->part.answered != 0 && !of->method.accepts(answer->part.value))))
     ec = error::malformed_message;
   const lock_type lock(mutex_);
   if (closed_ || !of->state.waits_for(place))
     return;
-  if (ec && may_repeat && !by->is_open())
-  {
-    // The connection was there before this call, and the member may have been started again since.
-    task whole = what;
-    whole.again = false;
-    send(lock, of, whole, false);
-  }
-  else if (ec)
-    of->state.take_failure(place, ec, steady_clock::now());
-  else if (answer->is_pending)
-    of->state.take_pending(place, steady_clock::now());
-  else
-    of->state.take_part(place, std::move(answer->part));
-  advance(lock, of);
+  or_end(lock, of,
+    [&]
+    {
+      if (ec && may_repeat && !by->is_open())
+      {
+        // The connection was there before this call, and the member may have been started again
+        // since.
+        task whole = what;
+        whole.again = false;
+        send(lock, of, whole, false);
+      }
+      else if (ec)
+        of->state.take_failure(place, ec, steady_clock::now());
+      else if (answer->is_pending)
+        of->state.take_pending(place, steady_clock::now());
+      else
+        of->state.take_part(place, std::move(answer->part));
+      advance(lock, of);
+    });
 }
 
 } // namespace rdma::detail::rpc

@@ -9,9 +9,12 @@
 #include "software/rpc_fixture.hpp"
 
 #include <boost_rdma/rpc/client_pool.hpp>
+#include <boost_rdma/rpc/group.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,6 +135,76 @@ struct rpc_round
 
 } // namespace
 
+namespace {
+
+using total = rdma::rpc::method<"total/1", std::uint64_t, std::uint64_t>;
+using total_result = rdma::rpc::group_result<std::uint64_t>;
+
+/// A group of three members.
+struct group_round
+{
+  struct member
+  {
+    explicit member(asio::io_context& io)
+      : context(make_context())
+      , server(io, context, {asio::ip::address_v4::loopback(), 0},
+          served_by(rdma::stream_transports::rdma))
+    {
+    }
+
+    rdma::context context;
+    rdma::rpc::server server;
+    std::optional<rdma::rpc::group> group;
+  };
+
+  group_round()
+  {
+    rdma::rpc::group_options options;
+    options.client.stream.transports = rdma::stream_transports::rdma;
+    std::vector<rdma::rpc::group::endpoint_type> endpoints;
+    for (int i = 0; i != 3; ++i)
+      endpoints.push_back(all.emplace_back(io).server.local_endpoint());
+    for (std::uint32_t rank = 0; rank != all.size(); ++rank)
+    {
+      member& each = all[rank];
+      each.group.emplace(each.server, each.context, endpoints, rank, options);
+      each.group->handle<total>([rank](std::uint64_t n) { return n + rank; }, std::plus<>());
+      each.server.start();
+    }
+  }
+
+  void run(faulty_round& round)
+  {
+    for (auto& each : all)
+      round.await(round.start(
+        [&](auto handler) {
+          each.group->async_broadcast<total>(
+            1, {.timeout = std::chrono::milliseconds(300)}, handler);
+        },
+        [](const total_result&) {}));
+  }
+
+  [[nodiscard]] bool reaches_all()
+  {
+    for (int tries = 0; tries != 20; ++tries)
+    {
+      record<total_result> called;
+      all[0].group->async_broadcast<total>(
+        1, {.timeout = std::chrono::seconds(1)}, called.handler());
+      if (!run_until(io, [&] { return called.done(); }))
+        return false;
+      if (!called.ec && called.value().missing.empty())
+        return called.value().reply == 6;
+    }
+    return false;
+  }
+
+  asio::io_context io;
+  std::deque<member> all;
+};
+
+} // namespace
+
 TEST_CASE("calls of methods while allocations fail end once")
 {
   rpc_round f;
@@ -168,4 +241,12 @@ TEST_CASE("calls by a pool while allocations fail end once")
   with_failing_allocations(
     f.io, [&](faulty_round& round) { f.call_by_pool(round); }, [&] { f.pool.reset(); },
     [&] { return f.serves_next(); }, true);
+}
+
+TEST_CASE("calls to a group while allocations fail end once")
+{
+  group_round f;
+  REQUIRE(f.reaches_all());
+  with_failing_allocations(
+    f.io, [&](faulty_round& round) { f.run(round); }, [] {}, [&] { return f.reaches_all(); }, true);
 }
