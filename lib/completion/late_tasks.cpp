@@ -27,7 +27,8 @@ public:
   void set(std::shared_ptr<late_tasks> tasks)
   {
     const std::lock_guard lock(mutex_);
-    tasks_.swap(tasks);
+    if (tasks)
+      tasks_.swap(tasks);
   }
 
   [[nodiscard]] std::shared_ptr<late_tasks> tasks() const
@@ -59,8 +60,9 @@ bool run_later(
   if (!asio::has_service<late_service>(context))
     return false;
   const auto tasks = asio::use_service<late_service>(context).tasks();
-  tasks->add(what);
-  return true;
+  if (tasks)
+    tasks->add(what);
+  return tasks != nullptr;
 }
 
 } // namespace rdma::detail

@@ -89,9 +89,10 @@ public:
         return;
       what->next_ = std::exchange(first_, what);
     }
-    if (of_thread_ != this && !wakes_.exchange(true, std::memory_order_relaxed))
+    // acquire: pairs with the release below, so that the slot is seen to be free
+    if (of_thread_ != this && !wakes_.exchange(true, std::memory_order_acquire))
       to_thread_->post(boost::asio::bind_allocator(
-        slot_allocator<void>(slot_), [this] { wakes_.store(false, std::memory_order_relaxed); }));
+        slot_allocator<void>(slot_), [this] { wakes_.store(false, std::memory_order_release); }));
   }
 
   [[nodiscard]] bool empty() const noexcept
@@ -167,12 +168,13 @@ private:
   const std::shared_ptr<inbox> to_thread_;
   mutable std::mutex mutex_;
   std::shared_ptr<late_task> first_;
-  std::atomic<bool> wakes_{false}; // no other data depends on it
-  handler_slot slot_;              // of the function that wakes
+  std::atomic<bool> wakes_{false};
+  handler_slot slot_; // of the function that wakes
   std::array<kept_function, 8> kept_;
 };
 
-// Lets run_later() find the tasks of an execution context.
+// Lets run_later() find the tasks of an execution context. With null, only makes the place for
+// them.
 void run_late_by(boost::asio::execution_context& context, std::shared_ptr<late_tasks> tasks);
 
 // Runs a task later on the thread of connections. Any thread; needs no memory. Returns false if the

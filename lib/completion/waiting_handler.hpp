@@ -139,7 +139,9 @@ private:
     }
     catch (const std::bad_alloc&)
     {
-      if (!run_later(waiting->io_work, waiting))
+      if (late_tasks* const own = late_tasks::of_this_thread())
+        own->add(waiting);
+      else if (!run_later(waiting->io_work, waiting))
         throw;
     }
   }

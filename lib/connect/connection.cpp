@@ -75,6 +75,9 @@ connection::connection(
 // If its owner was lost for lack of memory, nobody watches the peer any more.
 connection::~connection()
 {
+  using phase = control_channel_fsm::phase;
+  if (fsm_.state() == phase::closing || fsm_.state() == phase::closed)
+    return;
   const auto held = core();
   if (held && !io_.stopped())
     held->disconnect(asio::error::no_memory);

@@ -77,9 +77,9 @@ connection_service::~connection_service()
 connection_service& connection_service::of(const asio::any_io_executor& executor)
 {
   auto& context = asio::query(executor, asio::execution::context);
-  const bool is_first = !asio::has_service<connection_service>(context);
-  if (is_first)
+  if (!asio::has_service<connection_service>(context))
   {
+    run_late_by(context, nullptr); // makes the place, which may fail
     // Services are shut down in the reverse order of their creation. The thread uses these, because
     // it creates and destroys queue pairs with their completion queues, so it must end before them.
     completion_service::of(executor);
@@ -94,8 +94,7 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
   if (!service.io_) // none could be started after fork()
     throw system_error(error_code(EAGAIN, boost::system::system_category()),
       "cannot start a thread for connections");
-  if (is_first)
-    run_late_by(context, service.late_);
+  run_late_by(context, service.late_);
   return service;
 }
 
@@ -107,6 +106,7 @@ void connection_service::run() noexcept
   {
     try
     {
+      late_->call_kept(); // also after an exception
       if (late_->empty())
         io_->run_one();
       else
@@ -114,7 +114,6 @@ void connection_service::run() noexcept
         io_->run_one_for(pause);
         late_->run();
       }
-      late_->call_kept();
     }
     catch (const std::exception& e)
     {

@@ -74,10 +74,11 @@ client_impl::client_impl(const io_executor& executor, std::shared_ptr<stream_cor
 void client_impl::connect(
   const io_executor& executor, const endpoint_type& server, plain_handler handler)
 {
-  const auto slot = asio::get_associated_cancellation_slot(handler);
+  auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<> waiting(executor, std::move(handler));
   if (forked())
     return std::move(waiting).complete(error::forked);
+  std::optional<waiting_handler<>> lost; // destroyed without the mutex
   {
     const lock_type lock(mutex_);
     if (!connecting_ && !ready_ && !has_ended(lock))
@@ -91,7 +92,8 @@ void client_impl::connect(
       }
       catch (...)
       {
-        connecting_.reset();
+        lost.swap(connecting_);
+        slot.clear();
         throw;
       }
     }

@@ -222,9 +222,13 @@ void group_impl::on_part(const record_ptr& of, std::uint32_t place,
   // The call was sent by the same connection, so its answer decides if there is another one.
   if (ec && ec != asio::error::timed_out && !found->second.by->is_open())
     return;
-  if (ec)
-    of->state.take_failure(place, ec, steady_clock::now());
-  or_end(lock, of, [&] { advance(lock, of); });
+  or_end(lock, of,
+    [&]
+    {
+      if (ec)
+        of->state.take_failure(place, ec, steady_clock::now());
+      advance(lock, of);
+    });
 }
 
 // No member gets further parts, and this one releases its memory.

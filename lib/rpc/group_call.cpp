@@ -181,6 +181,16 @@ void group_call::on_time(time_point now)
   waiting_ = 0;
 }
 
+void group_call::abandon() noexcept
+{
+  children_.clear();
+  tasks_.clear();
+  missing_.clear();
+  callers_.clear();
+  state_of_own_ = own_state::failed;
+  waiting_ = 0;
+}
+
 group_call::time_point group_call::alarm() const
 {
   auto next = time_point::max();

@@ -107,13 +107,16 @@ public:
 
   [[nodiscard]] bool done() const { return waiting_ == 0; }
 
+  // Ends the call without a result. Needs no memory.
+  void abandon() noexcept;
+
   struct outcome
   {
     std::uint32_t answered = 0;
     std::vector<group_absence> missing;         // in ascending order
     std::vector<std::vector<std::byte>> values; // in the order of places, to be combined
   };
-  // Precondition: done(), and not called before.
+  // Precondition: done(), and not called before. Empty after abandon().
   outcome take_outcome();
 
 private:

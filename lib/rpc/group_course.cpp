@@ -107,6 +107,7 @@ void group_impl::combine(const record_ptr& of)
 void group_impl::end_without_memory(const lock_type& lock, const record_ptr& of) noexcept
 {
   of->finishing = true;
+  of->state.abandon();
   of->message = {};
   if (of->header.root == rank_)
   {

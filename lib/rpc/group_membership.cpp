@@ -59,12 +59,14 @@ void group_impl::on_membership(const rdma::rpc::group_membership& now)
     for (const auto& [time, each] : queue_)
       all.push_back(each);
     for (const record_ptr& each : all)
-    {
-      for (const std::uint32_t rank : now.failed)
-        each->state.take_failure(
-          place_of(*each, rank), error::peer_lost, std::chrono::steady_clock::now());
-      advance(lock, each);
-    }
+      or_end(lock, each,
+        [&]
+        {
+          for (const std::uint32_t rank : now.failed)
+            each->state.take_failure(
+              place_of(*each, rank), error::peer_lost, std::chrono::steady_clock::now());
+          advance(lock, each);
+        });
   }
   if (std::ranges::binary_search(now.failed, 0U))
     barrier_->lose_root();

@@ -273,6 +273,31 @@ TEST_CASE("callers are answered with the result, or after half of the silence li
   CHECK(c.take_callers(start + 50s) == std::vector<std::uint64_t>{3});
 }
 
+TEST_CASE("a call that is abandoned waits for nobody and uses no answer")
+{
+  group_call call = root_of_seven();
+  const bool has_asked = GENERATE(false, true);
+  if (has_asked)
+    CHECK(call.take_tasks().size() == 2);
+  call.add_caller(1, start);
+  call.abandon();
+  CHECK(call.done());
+  CHECK_FALSE(call.waits_for(1));
+  CHECK_FALSE(call.waits_for_own());
+  call.take_own(bytes_of("a"));
+  call.take_part(1, whole(3, "b"));
+  call.take_pending(4, start + 1s);
+  call.take_failure(4, error::peer_lost, start + 1s);
+  call.on_time(start + 100s);
+  CHECK(call.take_tasks().empty());
+  CHECK(call.take_callers(start + 100s).empty());
+  CHECK(call.alarm() == time_point::max());
+  const group_call::outcome result = call.take_outcome();
+  CHECK(result.answered == 0);
+  CHECK(result.missing.empty());
+  CHECK(result.values.empty());
+}
+
 TEST_CASE("a member starts each call of a root at most once")
 {
   using history = group_history<int>;
