@@ -85,11 +85,11 @@ connection::~connection()
 
 bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
-  auto guard = std::make_shared<control_guard>(handle(*this));
+  const auto guard = std::make_shared<control_guard>(handle(*this));
   core_ = core;
-  const bool adopted = core->attach(std::move(guard));
+  const bool adopted = core->attach(guard);
   if (!adopted)
-    core_.reset(); // which may have another connection
+    core_.reset(); // which may have another connection; before the guard ends this one
   return adopted;
 }
 
