@@ -141,8 +141,12 @@ private:
   void add_nonsense()
   {
     if (world_.one_in(2))
-      return add(
-        make(static_cast<message_type>(world_.any(1, 15)), any_number()), bytes(world_.any(0, 30)));
+    {
+      const message m = make(static_cast<message_type>(world_.any(1, 15)), any_number());
+      if (m.type == message_type::reply || m.type == message_type::failure)
+        answered(m.number); // it may be well-formed
+      return add(m, bytes(world_.any(0, 30)));
+    }
     const auto some = bytes(world_.any(1, 40));
     out_.insert(out_.end(), some.begin(), some.end());
   }
