@@ -444,6 +444,7 @@ TEST_CASE("connecting a stream in vain leaves no descriptor open")
   acceptor_fixture f; // for the contexts
   asio::ip::udp::socket silent(f.io, {asio::ip::address_v4::loopback(), 0});
   const tcp::endpoint nobody(silent.local_endpoint().address(), silent.local_endpoint().port());
+  tcp::socket taken(f.io, nobody); // no other process listens there, or connects from there
   const auto fail = [&]
   {
     rdma::stream client(f.io, f.client_context);
