@@ -26,7 +26,7 @@
 
 namespace rdma::detail {
 
-// What needs memory, and is done later if there is none.
+// A task that needs memory. If there is none, it is run later.
 class late_task : public std::enable_shared_from_this<late_task>
 {
 public:
@@ -39,7 +39,7 @@ private:
   bool waits_ = false;
 };
 
-// What could not be done for lack of memory: tasks, and functions of the thread that runs both.
+// The tasks that could not be done for lack of memory, and functions of the thread that runs both.
 class late_tasks
 {
 public:
@@ -52,7 +52,7 @@ public:
   late_tasks& operator=(const late_tasks&) = delete;
   ~late_tasks() { end(); }
 
-  // Those that this thread runs, or null.
+  // Returns the object whose tasks this thread runs, or null.
   [[nodiscard]] static late_tasks* of_this_thread() noexcept { return of_thread_; }
   void run_by_this_thread() noexcept { of_thread_ = this; }
 

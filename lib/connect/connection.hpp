@@ -149,7 +149,7 @@ public:
   service_awaitable<void> watch();
 
 private:
-  // What other threads have asked for. To ask needs no memory from the heap.
+  // The requests of other threads. A request needs no memory from the heap.
   enum class request : unsigned
   {
     finish = 1,
