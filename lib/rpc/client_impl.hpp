@@ -10,7 +10,7 @@
 
 #include "boost_rdma/detail/rpc/client_core.hpp"
 #include "completion/waiting_handler.hpp"
-#include "rpc/alarm.hpp"
+#include "connect/alarm.hpp"
 #include "rpc/call_table.hpp"
 #include "rpc/connection.hpp"
 #include "rpc/exposed_memory.hpp"

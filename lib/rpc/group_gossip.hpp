@@ -11,7 +11,7 @@
 #include "boost_rdma/detail/rpc/group_core.hpp"
 #include "boost_rdma/rpc/client.hpp"
 #include "completion/waiting_handler.hpp"
-#include "rpc/alarm.hpp"
+#include "connect/alarm.hpp"
 #include "rpc/group_message.hpp"
 #include "rpc/swim.hpp"
 

@@ -12,7 +12,7 @@
 #include "boost_rdma/detail/rpc/group_core.hpp"
 #include "boost_rdma/rpc/client.hpp"
 #include "completion/waiting_handler.hpp"
-#include "rpc/alarm.hpp"
+#include "connect/alarm.hpp"
 #include "rpc/group_barrier.hpp"
 #include "rpc/group_call.hpp"
 #include "rpc/group_content.hpp"

@@ -7,7 +7,7 @@
 
 #include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/detail/rpc/pool_core.hpp"
-#include "rpc/alarm.hpp"
+#include "connect/alarm.hpp"
 #include "rpc/call_table.hpp"
 #include "rpc/pool_policy.hpp"
 

@@ -9,7 +9,7 @@
 #define BOOST_RDMA_LIB_RPC_SERVER_CONNECTION_HPP
 
 #include "boost_rdma/detail/rpc/server_core.hpp"
-#include "rpc/alarm.hpp"
+#include "connect/alarm.hpp"
 #include "rpc/call_memory.hpp"
 #include "rpc/connection.hpp"
 #include "rpc/flow.hpp"

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_RPC_ALARM_HPP
-#define BOOST_RDMA_LIB_RPC_ALARM_HPP
+#ifndef BOOST_RDMA_LIB_CONNECT_ALARM_HPP
+#define BOOST_RDMA_LIB_CONNECT_ALARM_HPP
 
 #include "completion/handler_slot.hpp"
 #include "completion/late_tasks.hpp"
@@ -20,7 +20,7 @@
 #include <mutex>
 #include <utility>
 
-namespace rdma::detail::rpc {
+namespace rdma::detail {
 
 // Waits on the thread of connections, so that a deadline does not keep the program's execution
 // context running, and a call does not set a timer of the kernel. A copy is another alarm.
@@ -113,6 +113,6 @@ private:
   const std::shared_ptr<state> state_;
 };
 
-} // namespace rdma::detail::rpc
+} // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_RPC_ALARM_HPP
+#endif // BOOST_RDMA_LIB_CONNECT_ALARM_HPP
