@@ -69,9 +69,14 @@ public:
   // Called on the I/O executor, outside initiating functions. May call the handler itself.
   void complete_here(const error_code& ec, Results... results) &&
   {
-    state_->results.emplace(ec, std::move(results)...);
-    const auto target = state_->io_executor();
-    boost::asio::dispatch(target, [waiting = std::exchange(state_, nullptr)] { waiting->call(); });
+    auto waiting = std::exchange(state_, nullptr);
+    waiting->results.emplace(ec, std::move(results)...);
+    state::or_later(waiting,
+      [&]
+      {
+        boost::asio::dispatch(
+          waiting->io_executor(), [waiting]() mutable { state::call(std::move(waiting)); });
+      });
   }
 
 private:
@@ -94,21 +99,46 @@ private:
     void run() override
     {
       boost::asio::post(io_executor(),
-        [self = std::static_pointer_cast<state>(this->shared_from_this())] { self->call(); });
+        [self = std::static_pointer_cast<state>(this->shared_from_this())]() mutable
+        { call(std::move(self)); });
+    }
+
+    // On the I/O executor.
+    static void call(std::shared_ptr<state> self)
+    {
+      if (!self->work)
+        return invoke(std::move(self));
+      or_later(self,
+        [&] { boost::asio::dispatch(self->work, [self]() mutable { invoke(std::move(self)); }); });
+    }
+
+    // Without memory for a step to the handler's executor, run() begins again later.
+    template <class Step>
+    static void or_later(const std::shared_ptr<state>& self, Step step)
+    try
+    {
+      step();
+    }
+    catch (const std::bad_alloc&)
+    {
+      if (!self->handler)
+        throw; // by the handler, which was called
+      if (late_tasks* const own = late_tasks::of_this_thread())
+        own->add(self);
+      else if (!run_later(self->io_work, self))
+        throw;
     }
 
     // The work guards move with the handler: if the handler calls fork(), a guard that stayed here
     // might never be released in the child.
-    void call()
+    static void invoke(std::shared_ptr<state> self)
     {
-      const auto io_guard = std::move(io_work);
-      const auto guard = std::move(work);
-      auto bound = [function = std::move(handler), values = std::move(*results)]() mutable
-      { std::apply(std::move(function), std::move(values)); };
-      if (guard)
-        boost::asio::dispatch(guard, std::move(bound));
-      else
-        bound();
+      const auto io_guard = std::move(self->io_work);
+      const auto guard = std::move(self->work);
+      auto function = std::move(self->handler);
+      auto values = std::move(*self->results);
+      self.reset(); // its memory is free for what the handler starts
+      std::apply(std::move(function), std::move(values));
     }
 
     boost::asio::any_io_executor io_work;
@@ -133,17 +163,7 @@ private:
   {
     const auto waiting = std::exchange(state_, nullptr);
     waiting->results.emplace(ec, std::move(results)...);
-    try
-    {
-      waiting->run();
-    }
-    catch (const std::bad_alloc&)
-    {
-      if (late_tasks* const own = late_tasks::of_this_thread())
-        own->add(waiting);
-      else if (!run_later(waiting->io_work, waiting))
-        throw;
-    }
+    state::or_later(waiting, [&] { waiting->run(); });
   }
 
   std::shared_ptr<state> state_;
