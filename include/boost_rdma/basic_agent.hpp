@@ -53,6 +53,7 @@ namespace rdma {
  *     RDMA-CM).
  * @li boost::asio::error::timed_out: the peer's agent did not answer in time.
  * @li error::agent_ended: the agents no longer communicate.
+ * @li no_memory: there was no memory for the operation, or for a step of the agent, which ends it.
  * @li error::forked: the call was made in a child process.
  *
  * @par Per-operation cancellation

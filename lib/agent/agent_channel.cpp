@@ -139,6 +139,7 @@ void agent_channel::send(const agent_message& message, std::uint32_t receive_ind
 }
 
 void agent_channel::start_send(const outgoing& what, std::uint32_t place)
+try
 {
   const mutable_buffer bytes = place_at(receive_count + place);
   const agent_message::encoded encoded = what.message.encode();
@@ -146,6 +147,14 @@ void agent_channel::start_send(const outgoing& what, std::uint32_t place)
   start_operation<bytes_result>(core_.get())(executor_,
     sent{shared_from_this(), place, what.receive_index}, {.kind = request_kind::send},
     const_buffer(bytes));
+}
+catch (const std::bad_alloc&)
+{
+  {
+    const std::lock_guard lock(mutex_);
+    vacant_.push_back(place);
+  }
+  throw;
 }
 
 void agent_channel::on_sent(std::uint32_t place, std::uint32_t receive_index, const error_code& ec)
@@ -159,8 +168,21 @@ void agent_channel::on_sent(std::uint32_t place, std::uint32_t receive_index, co
       listener->on_answered(receive_index); // before the receive_index is reused
     if (core_->forked())
       return; // a handler called fork(): a thread of the parent may hold the mutex
-    give_back(receive_index);
   }
+  try
+  {
+    give_back(receive_index);
+    send_next(place);
+  }
+  catch (const std::bad_alloc&)
+  {
+    fail(boost::asio::error::no_memory);
+  }
+}
+
+// Sends the oldest message that waits from this place.
+void agent_channel::send_next(std::uint32_t place)
+{
   outgoing next{};
   {
     const std::lock_guard lock(mutex_);

@@ -65,7 +65,7 @@ public:
   void connect(const queue_pair_core& beside, const endpoint_description& remote, error_code& ec);
 
   // Sends in order. Messages wait while the send queue is full. If receive_index is set, the
-  // receive is given back after the message has been sent.
+  // receive is given back after the message has been sent. Throws std::bad_alloc, like give_back().
   void send(const agent_message& message, std::uint32_t receive_index = no_receive);
   void give_back(std::uint32_t receive_index);
 
@@ -90,6 +90,7 @@ private:
   void on_received(std::uint32_t receive_index, const error_code& ec, std::size_t size);
   void on_sent(std::uint32_t place, std::uint32_t receive_index, const error_code& ec);
   void start_send(const outgoing& what, std::uint32_t place);
+  void send_next(std::uint32_t place);
   void fail(const error_code& ec);
   [[nodiscard]] mutable_buffer place_at(std::size_t index) const noexcept;
 

@@ -14,9 +14,8 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <exception>
 
-// Lifetime of an agent: its agent_channel, its timer, its end.
+// Lifetime of an agent: its agent_channel, its alarm, its end.
 
 namespace rdma::detail {
 
@@ -54,6 +53,19 @@ std::shared_ptr<agent_core> agent_core::of(
   return std::static_pointer_cast<agent_impl>(core->attachment_by(source, ec));
 }
 
+// Ends an agent when there is memory for it.
+struct agent_impl::late_end final : late_task
+{
+  void run() override
+  {
+    if (const auto found = agent.lock())
+      found->post_end(reason);
+  }
+
+  std::weak_ptr<agent_impl> agent;
+  error_code reason;
+};
+
 template <class... Results>
 void refuse_request(const agent_core::io_executor& executor, const error_code& ec,
   agent_core::handler_of<Results...> handler)
@@ -77,8 +89,9 @@ agent_impl::agent_impl(
   , device_index_(beside->device_index())
   , has_windows_(beside->device().has_sound_windows())
   , lessor_(std::move(lessor))
+  , alarm_(connection_service::of(executor_))
+  , late_end_(std::make_shared<late_end>())
 {
-  timer_.emplace(executor_);
 }
 
 agent_impl::~agent_impl()
@@ -135,42 +148,46 @@ void agent_impl::offer_channel()
 void agent_impl::on_agent_channel(agent_channel_event event, const std::string& text)
 {
   lock_type lock(mutex_);
-  if (ended_)
-    return;
-  if (event == agent_channel_event::over)
-  {
-    log_line(spdlog::level::info, "the peer's agent has ended: {}",
-      untrusted(text, untrusted_reason_size_max));
-    lock.unlock();
-    return end(error::agent_ended);
-  }
-  if (ready_)
-    return;
+  or_end(lock,
+    [&]
+    {
+      if (ended_)
+        return;
+      if (event == agent_channel_event::over)
+      {
+        log_line(spdlog::level::info, "the peer's agent has ended: {}",
+          untrusted(text, untrusted_reason_size_max));
+        lock.unlock();
+        return end(error::agent_ended);
+      }
+      if (!ready_)
+        connect_channel(lock, text);
+    });
+}
+
+// Precondition: the mutex is held. May release it.
+void agent_impl::connect_channel(lock_type& lock, const std::string& text)
+{
   error_code ec;
-  bool astray = false; // a peer must not make this process connect to any other address
+  const endpoint_description remote = endpoint_description::parse(text, ec);
+  const auto core = core_.lock();
+  // A peer must not make this process connect to any other address.
+  if (!ec && (!core || !core->is_at_peer(remote)))
+    return break_off(lock, "the peer described a queue pair at an address that is not its own");
   try
   {
-    const endpoint_description remote = endpoint_description::parse(text, ec);
-    const auto core = core_.lock();
-    astray = !ec && (!core || !core->is_at_peer(remote));
-    if (!ec && !astray)
+    if (!ec)
     {
       open_channel();
       channel_->connect(*core, remote, ec);
     }
-    if (!ec && !astray)
+    if (!ec)
       offer_channel(); // connect first, so that the peer's first message finds a queue pair
   }
   catch (const system_error& e)
   {
     ec = e.code();
   }
-  catch (const std::bad_alloc&)
-  {
-    ec = asio::error::no_memory;
-  }
-  if (astray)
-    return break_off(lock, "the peer described a queue pair at an address that is not its own");
   if (ec)
     return break_off(lock, "cannot connect the agents' queue pair: " + ec.message());
   ready_ = true;
@@ -178,13 +195,20 @@ void agent_impl::on_agent_channel(agent_channel_event event, const std::string& 
 }
 
 // Precondition: the mutex is held. Releases it.
-void agent_impl::break_off(lock_type& lock, const std::string& why)
+void agent_impl::break_off(lock_type& lock, std::string_view why, const error_code& outcome)
 {
   log_line(spdlog::level::info, "an agent ends: {}", why);
   lock.unlock();
   if (const auto core = core_.lock())
-    core->send_agent_channel(agent_channel_event::over, why);
-  end(error::agent_ended);
+    try
+    {
+      core->send_agent_channel(agent_channel_event::over, std::string(why));
+    }
+    catch (const std::bad_alloc&)
+    {
+      // The peer's requests end with their time limits.
+    }
+  end(outcome);
 }
 
 void agent_impl::on_malformed()
@@ -215,20 +239,22 @@ void agent_impl::on_message(const agent_message& message, std::uint32_t receive_
   lock_type lock(mutex_);
   if (ended_)
     return;
+  const auto step = [&](void (agent_impl::*by)(lock_type&, const agent_message&, std::uint32_t))
+  { or_end(lock, [&] { (this->*by)(lock, message, receive_index); }); };
   switch (message.type)
   {
   case message_type::allocate:
-    return on_allocate(lock, message, receive_index);
+    return step(&agent_impl::on_allocate);
   case message_type::renew:
-    return on_renew(lock, message, receive_index);
+    return step(&agent_impl::on_renew);
   case message_type::release:
-    return on_release(lock, message, receive_index);
+    return step(&agent_impl::on_release);
   case message_type::hand_over:
-    return on_hand_over(lock, message, receive_index);
+    return step(&agent_impl::on_hand_over);
+  case message_type::recall:
+    return step(&agent_impl::on_recall);
   case message_type::lend:
     return on_lend(lock, message, receive_index);
-  case message_type::recall:
-    return on_recall(lock, message, receive_index);
   case message_type::done:
   case message_type::granted:
   case message_type::refused:
@@ -258,116 +284,72 @@ agent_impl::clock::time_point agent_impl::next_time() const noexcept
   return next;
 }
 
-// Updates the timer, and whether the agent_channel keeps the execution context running.
-// Precondition: the mutex is held.
-void agent_impl::update()
+// Sets the alarm, and whether the agent_channel keeps the execution context running. Precondition:
+// the mutex is held.
+void agent_impl::update() noexcept
 {
-  if (ended_ || !timer_)
+  if (ended_)
     return;
   if (channel_)
     channel_->count_as_work(lessor_ || !deadlines_.empty() || !owned_.empty()
       || !waits_remote_.empty() || !waits_local_.empty());
   const clock::time_point next = next_time();
-  if (next >= timer_at_ && timer_at_ != clock::time_point::max()
-    && next != clock::time_point::max())
-    return; // the timer expires earlier and updates itself
-  if (next == timer_at_)
-    return;
-  if (next == clock::time_point::max())
-    return stop_timer();
-  timer_at_ = clock::time_point::max(); // in case that no memory is left for the wait
-  timer_->expires_at(next);
-  timer_->async_wait(
-    [weak = weak_from_this()](const error_code& ec)
-    {
-      if (const auto self = weak.lock(); self && !ec)
-        self->on_timer();
-    });
-  timer_at_ = next;
+  if (next >= alarm_at_)
+    return; // on_alarm() sets it again
+  alarm_at_ = next;
+  alarm_.set(next, weak_from_this());
 }
 
-// Stops the timer, which would keep the execution context running, but not immediately: usually the
-// next request follows from the current handler, and setting the timer again is a system call.
-// Precondition: the mutex is held.
-void agent_impl::stop_timer()
-{
-  if (timer_stops_)
-    return;
-  try
-  {
-    asio::post(executor_,
-      [weak = weak_from_this()]
-      {
-        if (const auto self = weak.lock())
-          self->on_timer_stops();
-      });
-    timer_stops_ = true;
-  }
-  catch (const std::bad_alloc&)
-  {
-    timer_at_ = clock::time_point::max();
-    timer_->cancel();
-  }
-}
-
-void agent_impl::on_timer_stops()
+// On the thread of connections.
+void agent_impl::on_alarm()
 {
   if (process_.foreign())
     return;
-  const std::lock_guard lock(mutex_);
-  timer_stops_ = false;
-  if (ended_ || !timer_ || next_time() != clock::time_point::max())
-    return;
-  timer_at_ = clock::time_point::max();
-  timer_->cancel();
-}
-
-void agent_impl::on_timer()
-{
-  if (process_.foreign())
-    return;
-  for (;;)
-  {
-    lock_type lock(mutex_);
-    if (ended_)
-      return;
-    const clock::time_point now = clock::now();
+  lock_type lock(mutex_);
+  alarm_at_ = clock::time_point::max();
+  const clock::time_point now = clock::now();
+  while (!ended_)
     if (broken_off_at_ <= now)
       return break_off(lock, "the agents' queue pair failed");
-    if (!deadlines_.empty() && deadlines_.begin()->first <= now)
+    else if (!deadlines_.empty() && deadlines_.begin()->first <= now)
     {
       give_up(lock, deadlines_.begin()->second, asio::error::timed_out);
-      continue;
+      if (!lock)
+        lock.lock();
     }
-    if (lease_ends_.empty() || lease_ends_.begin()->first > now)
+    else if (!lease_ends_.empty() && lease_ends_.begin()->first <= now)
     {
-      timer_at_ = clock::time_point::max();
-      return update();
+      const std::uint64_t id = lease_ends_.begin()->second;
+      owned_lease over = *take(id); // it exists: both tables are changed together
+      recall(id, over);
+      lock.unlock();
+      conclude(std::move(over), {});
+      lock.lock();
     }
-    const std::uint64_t id = lease_ends_.begin()->second;
-    std::optional<owned_lease> over = take(id);
-    if (over)
-      recall(id, *over);
-    lock.unlock();
-    if (!over)
-      continue;
-    conclude(*std::move(over), {});
-  }
+    else
+      return update();
 }
 
 void agent_impl::on_end(const error_code& reason) noexcept
 {
   try
   {
-    // Retries because a handler that itself runs the io_context blocks the delivery.
-    constexpr int attempts = 8;
-    asio::post(
-      executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
+    post_end(reason);
   }
-  catch (const std::exception& e)
+  catch (const std::bad_alloc&)
   {
-    log_line(spdlog::level::err, "cannot end an agent: {}", e.what());
+    late_end_->agent = weak_from_this();
+    late_end_->reason = reason;
+    static_cast<void>(run_later(executor_, late_end_)); // there is a thread: of the alarm
   }
+}
+
+void agent_impl::post_end(const error_code& reason)
+{
+  // Retries because a handler that itself runs the io_context blocks the delivery.
+  constexpr int attempts = 8;
+  asio::post(
+    executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
 }
 
 // Delivers the messages that arrived before the end of the connection, such as an answer after
@@ -380,20 +362,27 @@ void agent_impl::end_in_turn(const error_code& reason, int attempts)
     const std::lock_guard lock(mutex_);
     open = channel_;
   }
+  bool busy = false;
   try
   {
-    if (open && !open->deliver_received() && attempts != 0)
-    {
-      asio::post(executor_,
-        [self = shared_from_this(), reason, attempts] { self->end_in_turn(reason, attempts - 1); });
-      return;
-    }
+    busy = open && !open->deliver_received();
   }
   catch (...) // thrown by a handler, and meant for the caller of io_context::run()
   {
     end(reason);
     throw;
   }
+  if (busy && attempts != 0)
+    try
+    {
+      asio::post(executor_,
+        [self = shared_from_this(), reason, attempts] { self->end_in_turn(reason, attempts - 1); });
+      return;
+    }
+    catch (const std::bad_alloc&)
+    {
+      // What has arrived is lost.
+    }
   end(reason);
 }
 
@@ -407,8 +396,6 @@ void agent_impl::end(const error_code& reason)
   if (ended_)
     return;
   ended_ = reason;
-  if (timer_)
-    timer_->cancel();
   const auto ended_channel = std::exchange(channel_, nullptr);
   auto exchanges = std::exchange(exchanges_, {});
   unsent_.clear();
@@ -420,16 +407,12 @@ void agent_impl::end(const error_code& reason)
     close(each); // before any handler is notified
   lease_ends_.clear();
   // The memory belongs to the program already, whatever the reason for the end.
-  for (auto& [receive_index, each] : std::exchange(handing_over_, {}))
-    handed_to_us_.push_back(std::move(each));
+  handed_to_us_.splice(handed_to_us_.end(), handing_over_);
   auto remote = waits_remote_.take_all();
   auto local = waits_local_.take_all();
-  std::deque<leased_memory> taken; // by the operations that waited longest
+  inbox_list taken; // by the operations that waited longest
   while (taken.size() < local.size() && !handed_to_us_.empty())
-  {
-    taken.push_back(std::move(handed_to_us_.front()));
-    handed_to_us_.pop_front();
-  }
+    taken.splice(taken.end(), handed_to_us_, handed_to_us_.begin());
   for (auto& [id, each] : exchanges)
     if (!each.given_up)
     {
@@ -451,7 +434,7 @@ void agent_impl::end(const error_code& reason)
       std::move(each.handler).complete(outcome, registered_buffer());
     else
     {
-      std::move(each.handler).complete({}, std::move(taken.front().block));
+      std::move(each.handler).complete({}, std::move(taken.front().second.block));
       taken.pop_front();
     }
 }
@@ -464,7 +447,6 @@ void agent_impl::abandon() noexcept
   if (!lock)
     lock.lock();
   ended_ = asio::error::operation_aborted;
-  timer_.reset();
   const auto ended_channel = std::exchange(channel_, nullptr);
   const auto exchanges = std::exchange(exchanges_, {});
   unsent_.clear();

@@ -16,22 +16,25 @@
 #include "boost_rdma/detail/process_mark.hpp"
 #include "completion/agent_attachment.hpp"
 #include "completion/queue_pair_core.hpp"
+#include "connect/alarm.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/steady_timer.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -80,6 +83,8 @@ public:
   void on_malformed() override;
   void on_channel_failed(const agent_channel& which, const error_code& ec) override;
 
+  void on_alarm();
+
 private:
   using clock = lease_clock;
   using lock_type = std::unique_lock<std::mutex>;
@@ -102,6 +107,12 @@ private:
   using owned_leases = std::unordered_map<std::uint64_t, owned_lease>;
   static void mark_ended(const held_leases& held, const owned_leases& owned) noexcept;
 
+  using inbox_list = std::list<std::pair<std::uint32_t, leased_memory>>;
+
+  template <class Step>
+  void or_end(lock_type& lock, Step step);
+  struct late_end;
+
   // Requests.
   template <class... Results, class Start>
   void begin(const io_executor& executor, std::chrono::milliseconds time_limit,
@@ -113,6 +124,7 @@ private:
   void give_up(lock_type& lock, std::uint32_t id, const error_code& ec);
   void withdraw(std::uint32_t id);
   void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t receive_index);
+  [[nodiscard]] bool is_answer_to(const agent_message& question, const agent_message& answer) const;
   [[nodiscard]] std::shared_ptr<held_lease> hold(
     const agent_message& told, clock::time_point since);
   void give_back(held_lease& lease);
@@ -125,11 +137,13 @@ private:
 
   // Leases of this side's memory.
   using exposed_handler = boost::asio::any_completion_handler<void(error_code, remote_buffer)>;
+  struct bound;
   void expose(std::uint64_t id, owned_lease lease, exposed_handler handler);
   void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   [[nodiscard]] memory_pool& pool_of_leases();
   void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
+  struct lease_making;
   void make_elsewhere(
     memory_pool& from, const agent_message& message, std::uint64_t id, std::uint32_t receive_index);
   refusal_status make_lease(memory_pool& from, const agent_message& message, owned_lease& lease);
@@ -149,19 +163,20 @@ private:
   static void close(owned_lease& lease) noexcept;
   void conclude(owned_lease over, const error_code& ec);
   void release(leased_memory memory);
-  void recall(std::uint64_t id, const owned_lease& lease);
+  void recall(std::uint64_t id, const owned_lease& lease) noexcept;
 
   void answer(const agent_message& question, std::uint32_t receive_index, refusal_status status);
   void open_channel();
   void offer_channel();
-  void break_off(lock_type& lock, const std::string& why);
+  void connect_channel(lock_type& lock, const std::string& text);
+  void break_off(
+    lock_type& lock, std::string_view why, const error_code& outcome = error::agent_ended);
+  void post_end(const error_code& reason);
   void end_in_turn(const error_code& reason, int attempts);
   void end(const error_code& reason);
-  void update();
+  void update() noexcept;
   [[nodiscard]] clock::time_point next_time() const noexcept;
-  void stop_timer();
-  void on_timer_stops();
-  void on_timer();
+  void end_what_is_due(lock_type& lock);
   [[nodiscard]] error_code obstacle() const;
 
   const std::weak_ptr<queue_pair_core> core_;
@@ -181,9 +196,9 @@ private:
   bool ready_ = false; // the agent_channel is connected
   // Set when the agent_channel fails: the connection should report the reason before this time.
   clock::time_point broken_off_at_ = clock::time_point::max();
-  std::optional<boost::asio::steady_timer> timer_;
-  clock::time_point timer_at_ = clock::time_point::max();
-  bool timer_stops_ = false; // unless on_timer_stops() finds something to wait for
+  alarm alarm_;
+  const std::shared_ptr<late_end> late_end_;
+  clock::time_point alarm_at_ = clock::time_point::max();
 
   std::uint32_t last_id_ = 0;
   std::unordered_map<std::uint32_t, exchange> exchanges_;
@@ -192,7 +207,7 @@ private:
   std::set<std::pair<clock::time_point, std::uint32_t>> deadlines_;
 
   held_leases held_;
-  std::deque<std::shared_ptr<held_lease>> lent_to_us_;
+  std::list<std::shared_ptr<held_lease>> lent_to_us_;
   waiting_list<remote_memory> waits_remote_;
 
   std::unique_ptr<memory_pool> peer_pool_; // null: none yet, or the lessor's pool is used
@@ -200,8 +215,8 @@ private:
   owned_leases owned_;
   std::set<std::pair<clock::time_point, std::uint64_t>> lease_ends_;
   // With the receive_index of the answer, until the peer has received it.
-  std::deque<std::pair<std::uint32_t, leased_memory>> handing_over_;
-  std::deque<leased_memory> handed_to_us_;
+  inbox_list handing_over_;
+  inbox_list handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };
 
@@ -213,8 +228,24 @@ void agent_impl::assign_slot(handler_of<Results...>& handler, std::uint32_t id)
     [id](agent_impl& self) { self.withdraw(id); });
 }
 
+// Runs a step. Without memory for it, the agent ends. Handlers of the program that throw are not
+// called in it.
+template <class Step>
+void agent_impl::or_end(lock_type& lock, Step step)
+try
+{
+  step();
+}
+catch (const std::bad_alloc&)
+{
+  if (!lock)
+    lock.lock();
+  if (!ended_)
+    break_off(lock, "there is no memory", boost::asio::error::no_memory);
+}
+
 // Calls start(lock, id, deadline, waiting handler) with the mutex held. An exception from it
-// becomes the outcome of the operation.
+// becomes the outcome of the operation, if that has been registered.
 template <class... Results, class Start>
 void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds time_limit,
   handler_of<Results...> handler, Start start)
@@ -243,8 +274,19 @@ void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds ti
   }
   const std::uint32_t id = next_id();
   assign_slot(handler, id);
-  start(lock, id, end_of(clock::now(), time_limit),
-    waiting_handler<Results...>(executor, std::move(handler)));
+  try
+  {
+    start(lock, id, end_of(clock::now(), time_limit),
+      waiting_handler<Results...>(executor, std::move(handler)));
+  }
+  catch (const std::bad_alloc&)
+  {
+    if (!lock)
+      lock.lock();
+    if (!exchanges_.contains(id))
+      throw;
+    give_up(lock, id, boost::asio::error::no_memory);
+  }
 }
 
 } // namespace rdma::detail

@@ -54,10 +54,21 @@ void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler han
   }
   catch (const std::bad_alloc&)
   {
-    if (handler) // otherwise it was moved into the operation that failed to allocate
-      std::move(handler)(asio::error::no_memory, remote_buffer());
+    std::move(handler)(asio::error::no_memory, remote_buffer());
   }
 }
+
+struct agent_impl::bound
+{
+  void operator()(const error_code& ec, const remote_buffer& exposed)
+  {
+    std::move(told)(ec, exposed);
+  }
+
+  // The device completes the bind first, even if the lease ends earlier.
+  kept_registration kept;
+  exposed_handler told;
+};
 
 void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler)
 {
@@ -74,13 +85,17 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
       throw system_error(*ended_);
     owned_.emplace(id, std::move(lease));
   }
-  start_operation<window_result>(core.get())(
-    executor_,
-    // Keeps the registration until the device has completed the bind, even if the lease ends
-    // earlier.
-    [kept = kept_registration(range.registration()), told = std::move(handler)](
-      const error_code& ec, const remote_buffer& exposed) mutable { std::move(told)(ec, exposed); },
-    bind, range, std::move(window));
+  bound done{kept_registration(range.registration()), std::move(handler)};
+  try
+  {
+    start_operation<window_result>(core.get())(
+      executor_, std::move(done), bind, range, std::move(window));
+  }
+  catch (const std::bad_alloc&)
+  {
+    handler.swap(done.told); // an operation that cannot be made leaves its handler alone
+    throw;
+  }
 }
 
 void agent_impl::register_range(owned_lease& lease) const
@@ -151,25 +166,35 @@ void agent_impl::on_allocate(
   grant(message, id, receive_index, why, std::move(lease));
 }
 
+struct agent_impl::lease_making
+{
+  void grant() { self->grant(message, id, receive_index, why, std::move(lease)); }
+
+  const std::shared_ptr<agent_impl> self;
+  const agent_message message;
+  const std::uint64_t id;
+  const std::uint32_t receive_index;
+  const io_executor executor;
+  refusal_status why = refusal_status::none;
+  owned_lease lease = {};
+};
+
 void agent_impl::make_elsewhere(
   memory_pool& from, const agent_message& message, std::uint64_t id, std::uint32_t receive_index)
 {
+  const std::shared_ptr<lease_making> making(new lease_making{shared_from_this(), message, id,
+    receive_index, asio::prefer(executor_, asio::execution::outstanding_work.tracked)});
   lease_worker::run(executor_,
-    [self = shared_from_this(), &from, message, id, receive_index,
-      executor = asio::prefer(executor_, asio::execution::outstanding_work.tracked)]() mutable
+    [making, &from]
     {
-      owned_lease lease;
-      const refusal_status why = self->make_lease(from, message, lease);
+      making->why = making->self->make_lease(from, making->message, making->lease);
       try
       {
-        asio::post(executor,
-          [self = std::move(self), message, id, receive_index, why,
-            lease = std::move(lease)]() mutable
-          { self->grant(message, id, receive_index, why, std::move(lease)); });
+        asio::post(making->executor, [making] { making->grant(); });
       }
       catch (const std::bad_alloc&)
       {
-        // The peer's request ends with its time limit.
+        making->grant();
       }
     });
 }
@@ -213,16 +238,21 @@ void agent_impl::grant(const agent_message& message, std::uint64_t id, std::uint
 {
   if (process_.foreign())
     return;
-  if (why == refusal_status::none)
-    return expose(id, std::move(lease),
-      [self = shared_from_this(), message, id, receive_index](
-        const error_code& ec, const remote_buffer& exposed)
-      { self->on_granted(message, id, receive_index, ec, exposed); });
-  if (lessor_)
-    lessor_->count_refusal();
-  const std::lock_guard lock(mutex_);
-  if (!ended_)
-    answer(message, receive_index, why);
+  lock_type lock(mutex_, std::defer_lock);
+  or_end(lock,
+    [&]
+    {
+      if (why == refusal_status::none)
+        return expose(id, std::move(lease),
+          [self = shared_from_this(), message, id, receive_index](
+            const error_code& ec, const remote_buffer& exposed)
+          { self->on_granted(message, id, receive_index, ec, exposed); });
+      if (lessor_)
+        lessor_->count_refusal();
+      lock.lock();
+      if (!ended_)
+        answer(message, receive_index, why);
+    });
 }
 
 void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
@@ -231,29 +261,34 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
   if (process_.foreign())
     return;
   std::optional<owned_lease> failed; // destroyed after the mutex is released
-  const std::lock_guard lock(mutex_);
+  lock_type lock(mutex_);
   if (ended_)
     return;
-  if (ec)
-  {
-    log_line(spdlog::level::warn, "cannot expose memory for a lease of the peer: {}", ec.message());
-    lessor_->count_refusal();
-    failed = take(id);
-    return answer(asked, receive_index, refusal_status::failed);
-  }
-  lessor_->count_grant();
-  // It exists: only a message of the peer, the end of the agent or the lifetime that starts below
-  // removes it.
-  owned_lease& lease = owned_.at(id);
-  lease.exposed = true;
-  start_lifetime(id, lease, lease.lifetime);
-  channel_->send({.type = message_type::granted,
-                   .id = asked.id,
-                   .lease = id,
-                   .lifetime = to_wire(lease.lifetime),
-                   .memory = exposed},
-    receive_index);
-  update();
+  or_end(lock,
+    [&]
+    {
+      if (ec)
+      {
+        log_line(
+          spdlog::level::warn, "cannot expose memory for a lease of the peer: {}", ec.message());
+        lessor_->count_refusal();
+        failed = take(id);
+        return answer(asked, receive_index, refusal_status::failed);
+      }
+      lessor_->count_grant();
+      // It exists: only a message of the peer, the end of the agent or the lifetime that starts
+      // below removes it.
+      owned_lease& lease = owned_.at(id);
+      lease.exposed = true;
+      start_lifetime(id, lease, lease.lifetime);
+      channel_->send({.type = message_type::granted,
+                       .id = asked.id,
+                       .lease = id,
+                       .lifetime = to_wire(lease.lifetime),
+                       .memory = exposed},
+        receive_index);
+      update();
+    });
 }
 
 // Precondition: the mutex is held.
@@ -322,12 +357,15 @@ void agent_impl::release(leased_memory memory)
     });
 }
 
-// Precondition: the mutex is held.
-void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
+// Precondition: the mutex is held. Without memory the peer is not notified: its accesses fail.
+void agent_impl::recall(std::uint64_t id, const owned_lease& lease) noexcept
+try
 {
-  if (!lease.exposed || !channel_)
-    return;
-  channel_->send({.type = message_type::recall, .lease = id});
+  if (lease.exposed && channel_)
+    channel_->send({.type = message_type::recall, .lease = id});
+}
+catch (const std::bad_alloc&)
+{
 }
 
 // Precondition: the mutex is held.
@@ -370,10 +408,10 @@ void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uin
   const auto found = owned_.find(message.lease);
   if (found == owned_.end() || !found->second.exposed || !found->second.granted.charge)
     return answer(message, receive_index, refusal_status::unknown_lease);
-  owned_lease lease = *take(message.lease);
   // The program receives the memory only after the peer has received the answer. Otherwise the
   // program might, for example, end the connection before that.
-  handing_over_.emplace_back(receive_index, std::move(lease.granted));
+  handing_over_.emplace_back(receive_index, leased_memory());
+  handing_over_.back().second = std::move(take(message.lease)->granted);
   answer(message, receive_index, refusal_status::none);
 }
 
@@ -386,14 +424,11 @@ void agent_impl::on_answered(std::uint32_t receive_index)
     [receive_index](const auto& each) { return each.first == receive_index; });
   if (found == handing_over_.end())
     return;
-  leased_memory taken = std::move(found->second);
-  handing_over_.erase(found);
   auto waiting = waits_local_.take_front();
   if (waiting.empty())
-  {
-    handed_to_us_.push_back(std::move(taken));
-    return;
-  }
+    return handed_to_us_.splice(handed_to_us_.end(), handing_over_, found);
+  leased_memory taken = std::move(found->second);
+  handing_over_.erase(found);
   update();
   lock.unlock();
   std::move(waiting.front().handler).complete_here({}, std::move(taken.block));
@@ -417,7 +452,7 @@ void agent_impl::receive_local(const io_executor& executor, handler_of<registere
     waits_local_.add(id, std::move(waiting));
     return update();
   }
-  leased_memory taken = std::move(handed_to_us_.front());
+  leased_memory taken = std::move(handed_to_us_.front().second);
   handed_to_us_.pop_front();
   lock.unlock();
   std::move(waiting).complete({}, std::move(taken.block));
@@ -447,15 +482,16 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
   lease.range = region;
   lease.rights = options.rights;
   lease.lifetime = options.lifetime;
+  std::shared_ptr<lent_lease> lent; // destroyed without the mutex
   begin<loan>(executor, options.time_limit, std::move(handler),
     [&](
       lock_type& lock, std::uint32_t id, clock::time_point deadline, waiting_handler<loan> waiting)
     {
       const std::uint64_t number = ++last_lease_;
-      auto lent = std::make_shared<lent_lease>(weak_from_this(), number);
+      lent = std::make_shared<lent_lease>(weak_from_this(), number);
       lease.loan = lent;
       expect(id, deadline,
-        [lent = std::move(lent), waiting = std::move(waiting)](
+        [lent, waiting = std::move(waiting)](
           lock_type& inner, const error_code& outcome, const agent_message&) mutable
         {
           inner.unlock();
@@ -484,13 +520,17 @@ void agent_impl::on_lendable(
     unwanted = take(number); // given up already, maybe before the lease was in the table
     return give_up(lock, id, ec);
   }
-  agent_message question;
-  question.type = message_type::lend;
-  question.lease = number;
-  question.lifetime = to_wire(owned_.at(number).lifetime); // it exists: only give_up() removes it
-  question.memory = exposed;
-  ask(id, question);
-  update();
+  or_end(lock,
+    [&]
+    {
+      agent_message question;
+      question.type = message_type::lend;
+      question.lease = number;
+      question.lifetime =
+        to_wire(owned_.at(number).lifetime); // it exists: only give_up() removes it
+      question.memory = exposed;
+      ask(id, question);
+    });
 }
 
 void agent_impl::take_back(lent_lease& lent) noexcept
@@ -498,7 +538,6 @@ void agent_impl::take_back(lent_lease& lent) noexcept
   if (process_.foreign())
     return;
   std::optional<owned_lease> lease;
-  try
   {
     const std::lock_guard lock(mutex_);
     lease = take(lent.id);
@@ -506,19 +545,8 @@ void agent_impl::take_back(lent_lease& lent) noexcept
     if (lease)
       recall(lent.id, *lease);
   }
-  catch (const std::bad_alloc&)
-  {
-    // ignored: the peer is not notified
-  }
   if (lease)
-    try
-    {
-      conclude(*std::move(lease), {});
-    }
-    catch (const std::bad_alloc&)
-    {
-      // ignored: the waiting operation ends with the connection
-    }
+    conclude(*std::move(lease), {});
 }
 
 void agent_impl::wait_return(

@@ -57,12 +57,12 @@ void agent_impl::ask_next()
   while (ready_ && channel_ && in_flight_ != in_flight_max && !unsent_.empty())
   {
     const auto found = exchanges_.find(unsent_.front());
-    unsent_.pop_front();
     if (found == exchanges_.end())
-      continue; // given up before it was sent
+    {
+      unsent_.pop_front(); // given up before it was sent
+      continue;
+    }
     const agent_message& question = found->second.question;
-    found->second.sent = true;
-    ++in_flight_;
     if (const auto lent = owned_.find(question.lease);
         question.type == message_type::lend && lent != owned_.end())
     {
@@ -70,6 +70,9 @@ void agent_impl::ask_next()
       start_lifetime(lent->first, lent->second, lent->second.lifetime);
     }
     channel_->send(question);
+    found->second.sent = true;
+    ++in_flight_;
+    unsent_.pop_front();
   }
   update();
 }
@@ -118,48 +121,64 @@ void agent_impl::withdraw(std::uint32_t id)
 void agent_impl::on_answer(
   lock_type& lock, const agent_message& answer, std::uint32_t receive_index)
 {
-  channel_->give_back(receive_index);
-  const auto found = exchanges_.find(answer.id);
-  if (found == exchanges_.end() || !found->second.sent)
-    return break_off(lock, "the peer sent an answer without a request");
-  exchange over = std::move(found->second);
-  const bool fits = answer.type == message_type::refused
-    || (answer.type == message_type::granted) == (over.question.type == message_type::allocate);
+  decltype(exchanges_)::node_type over;
+  bool valid = true;
+  or_end(lock,
+    [&]
+    {
+      channel_->give_back(receive_index);
+      const auto found = exchanges_.find(answer.id);
+      if (found == exchanges_.end() || !found->second.sent)
+        return break_off(lock, "the peer sent an answer without a request");
+      const exchange& asked = found->second;
+      valid = is_answer_to(asked.question, answer);
+      if (valid)
+      {
+        if (asked.given_up && answer.type == message_type::granted)
+          channel_->send({.type = message_type::release, .lease = answer.lease});
+        --in_flight_;
+        ask_next();
+      }
+      if (!asked.given_up)
+        deadlines_.erase({asked.deadline, answer.id});
+      over = exchanges_.extract(found); // last: until here the end of the agent ends it
+      update();
+    });
+  if (over && !over.mapped().given_up)
+    std::move(over.mapped().done)(
+      lock, valid ? error_of(answer.status) : error_code(error::agent_ended), answer);
+  if (valid)
+    return;
+  if (!lock)
+    lock.lock();
+  if (!ended_)
+    break_off(lock, "the peer sent an invalid answer");
+}
+
+// Precondition: the mutex is held.
+bool agent_impl::is_answer_to(const agent_message& question, const agent_message& answer) const
+{
+  if (answer.type == message_type::refused)
+    return true;
+  if ((answer.type == message_type::granted) != (question.type == message_type::allocate))
+    return false;
+  if (answer.type == message_type::done)
+    return answer.lifetime <= (question.type == message_type::renew ? question.lifetime : 0);
   // A grant must match the request and must be usable.
-  const bool right = answer.type != message_type::granted
-    || (answer.memory.size() == over.question.memory.size()
-      && answer.memory.rights() == over.question.memory.rights()
-      && answer.memory.key(device_index_) != 0
-      && answer.memory.address() % over.question.alignment == 0
-      && answer.lifetime <= over.question.lifetime && !held_.contains(answer.lease));
-  const bool modest = answer.type != message_type::done
-    || answer.lifetime <= (over.question.type == message_type::renew ? over.question.lifetime : 0);
-  exchanges_.erase(found);
-  --in_flight_;
-  if (!over.given_up)
-    deadlines_.erase({over.deadline, answer.id});
-  if (!fits || !right || !modest)
-  {
-    if (!over.given_up)
-      std::move(over.done)(lock, error::agent_ended, agent_message());
-    if (!lock)
-      lock.lock();
-    return ended_ ? void() : break_off(lock, "the peer sent an invalid answer");
-  }
-  ask_next();
-  if (over.given_up && answer.type == message_type::granted)
-    channel_->send({.type = message_type::release, .lease = answer.lease});
-  update();
-  if (!over.given_up)
-    std::move(over.done)(lock, error_of(answer.status), answer);
+  return answer.memory.size() == question.memory.size()
+    && answer.memory.rights() == question.memory.rights() && answer.memory.key(device_index_) != 0
+    && answer.memory.address() % question.alignment == 0 && answer.lifetime <= question.lifetime
+    && !held_.contains(answer.lease);
 }
 
 // Precondition: the mutex is held.
 std::shared_ptr<held_lease> agent_impl::hold(const agent_message& told, clock::time_point since)
 {
+  // First: a lease that is destroyed here would lock the mutex.
+  std::weak_ptr<held_lease>& place = held_[told.lease];
   auto lease = std::make_shared<held_lease>(
     weak_from_this(), told.lease, told.memory, end_of(since, from_wire(told.lifetime)));
-  held_.emplace(told.lease, lease);
+  place = lease;
   return lease;
 }
 
@@ -191,9 +210,12 @@ void agent_impl::allocate(const io_executor& executor, std::size_t size,
         {
           if (outcome)
             return std::move(waiting).complete(outcome, remote_memory());
-          remote_memory memory(hold(answer, since));
+          std::shared_ptr<held_lease> lease;
+          or_end(lock, [&] { lease = hold(answer, since); });
+          if (!lease)
+            return std::move(waiting).complete(asio::error::no_memory, remote_memory());
           lock.unlock();
-          std::move(waiting).complete_here({}, std::move(memory));
+          std::move(waiting).complete_here({}, remote_memory(std::move(lease)));
         });
       ask(id, question);
     });
@@ -301,16 +323,22 @@ void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uin
 {
   if (held_.contains(message.lease) || message.memory.key(device_index_) == 0)
     return break_off(lock, "the peer lent invalid memory");
-  auto waiting = waits_remote_.take_front();
-  if (waiting.empty() && lent_to_us_.size() >= lent_to_us_max)
-    return answer(message, receive_index, refusal_status::inbox_full);
-  auto lease = hold(message, clock::now());
-  answer(message, receive_index, refusal_status::none);
+  std::shared_ptr<held_lease> lease; // destroyed without the mutex
+  bool is_kept = false;
+  or_end(lock,
+    [&]
+    {
+      if (waits_remote_.empty() && lent_to_us_.size() >= lent_to_us_max)
+        return answer(message, receive_index, refusal_status::inbox_full);
+      lease = hold(message, clock::now());
+      if (waits_remote_.empty())
+        lent_to_us_.push_back(lease);
+      answer(message, receive_index, refusal_status::none);
+      is_kept = true;
+    });
+  auto waiting = is_kept ? waits_remote_.take_front() : waiting_list<remote_memory>::list_type();
   if (waiting.empty())
-  {
-    lent_to_us_.push_back(std::move(lease));
     return;
-  }
   update();
   lock.unlock();
   std::move(waiting.front().handler).complete_here({}, remote_memory(std::move(lease)));

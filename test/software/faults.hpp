@@ -205,6 +205,7 @@ void with_failing_allocations(
     all = count.value();
     end();
     each.check();
+    REQUIRE(next());
   }
   const std::size_t samples = lasting ? 10 : 40;
   const std::size_t step = exhaustive() ? 1 : std::max<std::size_t>(1, 2 * all / samples);
