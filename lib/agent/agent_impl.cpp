@@ -32,7 +32,7 @@ class plain_source final : public agent_attachment_source
 public:
   std::shared_ptr<agent_attachment> make(const std::shared_ptr<queue_pair_core>& beside) override
   {
-    return std::make_shared<agent_impl>(beside, nullptr);
+    return agent_impl::make(beside, nullptr);
   }
 };
 
@@ -53,18 +53,30 @@ std::shared_ptr<agent_core> agent_core::of(
   return std::static_pointer_cast<agent_impl>(core->attachment_by(source, ec));
 }
 
-// Ends an agent when there is memory for it.
-struct agent_impl::late_end final : late_task
+// A step of an agent that has to wait for memory.
+struct agent_impl::late_step final : late_task
 {
+  explicit late_step(void (agent_impl::*what)())
+    : step(what)
+  {
+  }
   void run() override
   {
     if (const auto found = agent.lock())
-      found->post_end(reason);
+      (found.get()->*step)();
   }
 
-  std::weak_ptr<agent_impl> agent;
-  error_code reason;
+  void (agent_impl::*const step)();
+  std::weak_ptr<agent_impl> agent; // not changed after agent_impl::make()
 };
+
+std::shared_ptr<agent_impl> agent_impl::make(
+  const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor)
+{
+  auto made = std::make_shared<agent_impl>(beside, std::move(lessor));
+  made->late_end_->agent = made->late_news_->agent = made;
+  return made;
+}
 
 template <class... Results>
 void refuse_request(const agent_core::io_executor& executor, const error_code& ec,
@@ -90,7 +102,8 @@ agent_impl::agent_impl(
   , has_windows_(beside->device().has_sound_windows())
   , lessor_(std::move(lessor))
   , alarm_(connection_service::of(executor_))
-  , late_end_(std::make_shared<late_end>())
+  , late_end_(std::make_shared<late_step>(&agent_impl::post_end))
+  , late_news_(std::make_shared<late_step>(&agent_impl::tell_end))
 {
 }
 
@@ -206,9 +219,15 @@ void agent_impl::break_off(lock_type& lock, std::string_view why, const error_co
     }
     catch (const std::bad_alloc&)
     {
-      // The peer's requests end with their time limits.
+      static_cast<void>(run_later(executor_, late_news_)); // there is a thread: of the alarm
     }
   end(outcome);
+}
+
+void agent_impl::tell_end()
+{
+  if (const auto core = core_.lock())
+    core->send_agent_channel(agent_channel_event::over, "there was no memory");
 }
 
 void agent_impl::on_malformed()
@@ -332,24 +351,23 @@ void agent_impl::on_alarm()
 
 void agent_impl::on_end(const error_code& reason) noexcept
 {
+  reason_ = reason;
   try
   {
-    post_end(reason);
+    post_end();
   }
   catch (const std::bad_alloc&)
   {
-    late_end_->agent = weak_from_this();
-    late_end_->reason = reason;
-    static_cast<void>(run_later(executor_, late_end_)); // there is a thread: of the alarm
+    static_cast<void>(run_later(executor_, late_end_));
   }
 }
 
-void agent_impl::post_end(const error_code& reason)
+void agent_impl::post_end()
 {
   // Retries because a handler that itself runs the io_context blocks the delivery.
   constexpr int attempts = 8;
-  asio::post(
-    executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
+  asio::post(executor_,
+    [self = shared_from_this(), reason = reason_] { self->end_in_turn(reason, attempts); });
 }
 
 // Delivers the messages that arrived before the end of the connection, such as an answer after

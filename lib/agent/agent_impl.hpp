@@ -53,6 +53,9 @@ class agent_impl final
   , public std::enable_shared_from_this<agent_impl>
 {
 public:
+  static std::shared_ptr<agent_impl> make(
+    const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor);
+
   agent_impl(const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor);
   ~agent_impl() override;
 
@@ -111,7 +114,7 @@ private:
 
   template <class Step>
   void or_end(lock_type& lock, Step step);
-  struct late_end;
+  struct late_step;
 
   // Requests.
   template <class... Results, class Start>
@@ -171,7 +174,8 @@ private:
   void connect_channel(lock_type& lock, const std::string& text);
   void break_off(
     lock_type& lock, std::string_view why, const error_code& outcome = error::agent_ended);
-  void post_end(const error_code& reason);
+  void tell_end();
+  void post_end();
   void end_in_turn(const error_code& reason, int attempts);
   void end(const error_code& reason);
   void update() noexcept;
@@ -197,7 +201,9 @@ private:
   // Set when the agent_channel fails: the connection should report the reason before this time.
   clock::time_point broken_off_at_ = clock::time_point::max();
   alarm alarm_;
-  const std::shared_ptr<late_end> late_end_;
+  error_code reason_; // of the end of the connection
+  const std::shared_ptr<late_step> late_end_;
+  const std::shared_ptr<late_step> late_news_; // for the peer: the agent has ended
   clock::time_point alarm_at_ = clock::time_point::max();
 
   std::uint32_t last_id_ = 0;

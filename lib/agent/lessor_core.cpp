@@ -29,7 +29,7 @@ lessor_core::lessor_core(const protection_domain& domain, const lessor_options& 
 
 std::shared_ptr<agent_attachment> lessor_core::make(const std::shared_ptr<queue_pair_core>& beside)
 {
-  return std::make_shared<agent_impl>(beside, shared_from_this());
+  return agent_impl::make(beside, shared_from_this());
 }
 
 std::unique_ptr<memory_pool> lessor_core::make_peer_pool() const
