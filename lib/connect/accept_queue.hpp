@@ -18,7 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -76,7 +76,7 @@ protected:
   struct contents
   {
     std::tuple<waiting_list<Results>...> operations;
-    std::deque<Client> ready;
+    std::list<Client> ready; // needs memory for its elements only, unlike std::deque
   };
 
   explicit accept_queue(std::size_t ready_max)
@@ -153,7 +153,7 @@ protected:
   }
 
   // Refuses further operations and returns the ready clients, to be closed without the mutex.
-  [[nodiscard]] std::deque<Client> close_queue(const lock_type&)
+  [[nodiscard]] std::list<Client> close_queue(const lock_type&)
   {
     open_ = false;
     return std::exchange(contents_.ready, {});

@@ -148,7 +148,7 @@ void acceptor_impl::close()
     return;
   }
   {
-    std::deque<unclaimed_client> unclaimed; // closed without the mutex
+    std::list<unclaimed_client> unclaimed; // closed without the mutex
     const lock_type lock(mutex_);
     if (!open_)
       return;

@@ -15,6 +15,7 @@
 #include "connect/unclaimed_client.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -284,13 +285,17 @@ void stream_connect::decide(const tcp& protocol, int socket, handler_type handle
 
 void stream_connect::cancel()
 {
-  inbox_->post(
+  // acquire: pairs with the release below, so that the slot is seen to be free
+  if (cancels_.exchange(true, std::memory_order_acquire))
+    return;
+  inbox_->post(asio::bind_allocator(slot_allocator<void>(cancel_slot_),
     [self = shared_from_this()] // the question ends also if nobody else has it
     {
+      self->cancels_.store(false, std::memory_order_release);
       self->cancellation_.emit(asio::cancellation_type::terminal);
       if (self->question_)
         self->question_->end({}); // nothing will be decided
-    });
+    }));
 }
 
 } // namespace rdma::detail

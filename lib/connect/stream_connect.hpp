@@ -10,6 +10,7 @@
 
 #include "boost_rdma/detail/connected_peer.hpp"
 #include "boost_rdma/error.hpp"
+#include "completion/handler_slot.hpp"
 #include "completion/inbox.hpp"
 #include "connect/handshake.hpp"
 
@@ -17,6 +18,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -68,6 +70,8 @@ private:
   const std::shared_ptr<inbox> inbox_;
   boost::asio::cancellation_signal cancellation_; // of the service's thread
   std::shared_ptr<discovery_client> question_;    // likewise, after ask()
+  std::atomic<bool> cancels_{false};              // the function for that is queued
+  handler_slot cancel_slot_;                      // of that function: close() needs no memory
 };
 
 } // namespace rdma::detail

@@ -65,10 +65,10 @@ public:
       const std::lock_guard lock(mutex_);
       if (closed_ || shutting_down_)
         return std::move(waiting).complete(error::closed);
-      shutting_down_.emplace(std::move(waiting));
+      all = connections();
       on_cancellation(
         std::move(slot), std::weak_ptr(self()), [](server_impl& self) { self.close(); });
-      all = connections();
+      shutting_down_.emplace(std::move(waiting));
     }
     acceptor_->close();
     for (const auto& each : all)
@@ -80,17 +80,18 @@ public:
   {
     if (process_.foreign())
       return; // the parent uses the connections
-    std::vector<std::shared_ptr<server_connection>> all;
+    std::map<server_connection*, std::weak_ptr<server_connection>> all;
     std::optional<waiting_handler<>> waiting;
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
-      all = connections();
+      all.swap(connections_); // needs no memory: the destructor of the server closes, too
       waiting.swap(shutting_down_);
     }
     acceptor_->close();
-    for (const auto& each : all)
-      each->end(asio::error::operation_aborted);
+    for (const auto& [key, each] : all)
+      if (const auto found = each.lock())
+        found->end(asio::error::operation_aborted);
     if (waiting)
       std::move(*waiting).complete(asio::error::operation_aborted);
   }

@@ -16,7 +16,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -241,6 +243,48 @@ TEST_CASE("calls by a pool while allocations fail end once")
   with_failing_allocations(
     f.io, [&](faulty_round& round) { f.call_by_pool(round); }, [&] { f.pool.reset(); },
     [&] { return f.serves_next(); }, true);
+}
+
+TEST_CASE("calls can be closed without memory")
+{
+  const std::size_t step = exhaustive() ? 1 : 40;
+  const auto seed = std::random_device()();
+  std::minstd_rand random(seed);
+  for (std::size_t n = 0; n < 400; n += std::uniform_int_distribution<std::size_t>(1, step)(random))
+  {
+    CAPTURE(n, seed);
+    auto f = std::make_unique<rpc_round>();
+    const auto mark = std::make_shared<int>();
+    const auto call_each = [&f, &mark]
+    {
+      for (int i = 0; i != 3; ++i)
+      {
+        f->pool->async_call<add>({1, 2}, [mark](error_code, std::int32_t) {});
+        f->client->async_call<add>({1, 2}, [mark](error_code, std::int32_t) {});
+      }
+    };
+    f->pool.emplace(f->io, f->near_context, f->servers(), rpc_round::by_pool());
+    f->client.emplace(f->io, f->near_context, rpc_round::by_rdma());
+    plain_record connected;
+    f->client->async_connect(f->server.local_endpoint(), connected.handler());
+    REQUIRE(run_until(f->io, [&] { return connected.done(); }));
+    failing_allocations failures(n, true);
+    try
+    {
+      call_each();
+      f->io.restart();
+      f->io.run_for(std::chrono::milliseconds(20));
+    }
+    catch (const std::bad_alloc&)
+    {
+    }
+    f->pool.reset();
+    f->client.reset();
+    f->server.close();
+    failures.stop();
+    f.reset(); // what waits for memory is not retried yet
+    CHECK(mark.use_count() == 1);
+  }
 }
 
 TEST_CASE("calls to a group while allocations fail end once")

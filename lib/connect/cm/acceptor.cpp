@@ -150,7 +150,7 @@ void acceptor_impl::close()
   if (process_.foreign())
     return; // it belongs to the parent
   {
-    std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
+    std::list<unclaimed_queue_pair> unclaimed; // closed without the mutex
     const lock_type lock(mutex_);
     unclaimed = close_queue(lock);
     // On the service's thread, because an event of the id may be on its way to this acceptor.
