@@ -37,8 +37,8 @@ public:
     const rdma::rpc::client_options& options)
     : world_(world)
     , executor_(world.client_io.get_executor())
-    , core_(std::make_shared<rdma::detail::rpc::client_impl>(executor_, std::move(stream),
-        rdma::detail::rpc::alarm(world.alarm_io, world.inbox), options))
+    , core_(std::make_shared<rdma::detail::rpc::client_impl>(
+        executor_, std::move(stream), rdma::detail::alarm(world.alarm_io, world.inbox), options))
     , core(core_)
   {
     world_.initiate(

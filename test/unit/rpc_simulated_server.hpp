@@ -69,7 +69,7 @@ public:
       nullptr));
     const auto made = std::make_shared<connection_type>(std::move(stream),
       executor_type(world.server_io.get_executor()),
-      rdma::detail::rpc::alarm(world.alarm_io, world.inbox), methods_, options,
+      rdma::detail::alarm(world.alarm_io, world.inbox), methods_, options,
       [this](connection_type&) { has_ended = true; });
     connection = made;
     made->open();
