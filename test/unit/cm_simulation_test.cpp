@@ -6,15 +6,13 @@
 //
 
 #include "common/device_traits.hpp"
+#include "unit/simulated_seeds.hpp"
 #include "verbs/software/cm/connection_fsm.hpp"
-
-#include "common/catch.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
@@ -481,21 +479,17 @@ private:
 
 TEST_CASE("cm::connection_fsm connects and ends on any network, whatever the programs do")
 {
-  const auto simulate = [](unsigned seed)
-  {
-    CAPTURE(seed);
-    return world(seed).run();
-  };
-  if (const char* const one = std::getenv("BOOST_RDMA_TEST_SEED"))
-  {
-    simulate(static_cast<unsigned>(std::strtoul(one, nullptr, 10)));
-    return;
-  }
   const unsigned first = std::random_device()();
   const unsigned count = test::exhaustive() ? 200'000 : 3000;
   unsigned connected = 0;
-  for (unsigned i = 0; i != count; ++i)
-    connected += simulate(first + i) ? 1 : 0;
+  const bool all = test::run_seeds(first, count,
+    [&](unsigned seed)
+    {
+      CAPTURE(seed);
+      connected += world(seed).run() ? 1 : 0;
+    });
+  if (!all)
+    return;
   CHECK(connected > count / 3);
   CHECK(connected < count);
 }

@@ -197,8 +197,11 @@ private:
     message m = make(message_type::call, again ? any_number() : ++number_);
     m.selector = static_cast<std::uint16_t>(world_.any(0, world_.one_in(errors_) ? 9 : 4));
     m.detail = world_.one_in(4) ? 1 : 0;
+    // Also with the next number if an earlier call has used it: then the server refuses one of
+    // them.
+    const bool used = calls_.contains(m.number);
     struct call& made = calls_[m.number];
-    made = {m.selector, 0, 0, again, false};
+    made = {m.selector, 0, 0, used, false};
     if (m.selector == 3)
     {
       const std::size_t at = begin_message(out_, make(message_type::expose, m.number));
