@@ -179,7 +179,7 @@ bool bulk_transfer::send_part(const lock_type& lock)
   {
     if (!by.has_turn(*this))
       return false;
-    m.detail = number_ = by.next_transfer_++;
+    m.detail = number_ = by.next_transfer_;
     by.send_part(lock, m, {what_.offset + started_, bytes},
       std::span(
         static_cast<const std::byte*>(what_.local.data()) + started_, what_.pulls ? 0 : bytes));

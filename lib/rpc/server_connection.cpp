@@ -458,13 +458,15 @@ void server_connection::send_part(const lock_type& lock, const message& m, const
   to.insert(to.end(), pushed.begin(), pushed.end());
   end_message(to, at);
   ++unanswered_;
+  ++next_transfer_;
   flush(lock);
 }
 
 bool server_connection::take_part(const message& m, std::span<const std::byte> content)
 {
   const lock_type lock(mutex_);
-  if (unanswered_ == 0)
+  // The parts are answered in their order.
+  if (unanswered_ == 0 || m.number != next_transfer_ - unanswered_)
     return false;
   --unanswered_;
   const auto is_answered = [&](const auto& each)

@@ -225,8 +225,8 @@ private:
   std::shared_ptr<call_memory> announced_; // of the next call
   std::size_t transfers_ = 0;
   std::list<std::shared_ptr<bulk_transfer>> by_messages_; // transfers, in the order of their start
-  std::size_t unanswered_ = 0;                            // parts
-  std::uint32_t next_transfer_ = 1;
+  std::uint32_t unanswered_ = 0;                          // parts
+  std::uint32_t next_transfer_ = 1;                       // the number of the next part
 };
 
 } // namespace rdma::detail::rpc
