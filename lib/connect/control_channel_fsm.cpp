@@ -87,7 +87,10 @@ auto control_channel_fsm::check_heartbeats(time_point now, const send_progress& 
   {
     // Users that read the stream themselves may be busy: the peer's frames then wait for them.
     if (!probed_)
+    {
+      probing_ = true;
       return {{.type = action_type::probe}};
+    }
     return on_probe_impossible();
   }
   actions result;
@@ -255,7 +258,7 @@ auto control_channel_fsm::on_probe_answered(time_point now, const send_progress&
 {
   if (phase_ != phase::established)
     return {};
-  probed_ = true;
+  probed_ = probed_ || std::exchange(probing_, false); // unless bytes have arrived since
   received_ = std::max(received_, now - times_.limit * 3 / 4);
   return check_heartbeats(now, sends);
 }

@@ -118,7 +118,7 @@ public:
   void on_bytes(time_point now) noexcept
   {
     received_ = now;
-    probed_ = false;
+    probing_ = probed_ = false;
   }
 
   // A whole frame of the peer has arrived.
@@ -157,7 +157,8 @@ private:
   time_point sent_;           // last frame of this side
   time_point due_;            // time that the timer was set to
   time_point drain_end_;      // latest end of phase::draining
-  bool probed_ = false;       // on_probe_answered() was called after the last bytes arrived
+  bool probing_ = false;      // no bytes have arrived since the action `probe`
+  bool probed_ = false;       // nor before on_probe_answered(), nor since
   bool unwritten_ = false;    // frames wait to be written
   bool write_failed_ = false; // nothing is written any more
   bool finished_ = false;     // this side has sent frame_type::finished

@@ -372,6 +372,17 @@ TEST_CASE("the control channel reports a dead peer after the limit and not befor
     CHECK(c.wait() == "arm +225 ms");
     CHECK(c.wait() == "probe");
   }
+  SECTION("not without a probe of its own if bytes arrive before the answer to an earlier one")
+  {
+    CHECK(c.wait() == "probe");
+    c.elapsed += 10ms;
+    c.machine.on_bytes(c.now());
+    CHECK(c.text(c.machine.on_probe_answered(c.now(), c.sends)) == "arm +300 ms");
+    CHECK(c.wait() == "probe");
+    c.elapsed += 10ms;
+    CHECK(c.text(c.machine.on_probe_answered(c.now(), c.sends)) == "arm +75 ms");
+    CHECK(c.wait() == "report dead peer; close");
+  }
   SECTION("not if this process was stopped, because it has not read what the peer sent")
   {
     c.elapsed += 1h;
