@@ -14,6 +14,7 @@
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/wire/local_wire.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -30,6 +32,7 @@
 // Two reliable queue pairs on the local wire, in one thread. A seed decides which end takes the
 // next step, and which step. The real requester, responder, rings and direct access run; time is
 // simulated: a wait is over when the seed says so. An oracle checks the rules of IBA chapter 9.
+// The two ends are on one host, so no partition can separate them.
 
 namespace simulation {
 
@@ -40,6 +43,7 @@ inline constexpr std::uint32_t depth = 16;       // of the send queue
 inline constexpr std::size_t place_size = 49152; // room for one message
 inline constexpr std::size_t places = 8;         // that the peer writes and reads
 inline constexpr std::uint64_t counter_at = places * place_size;
+inline constexpr std::byte poison{0xee}; // the content of memory that must not be accessed any more
 
 /// The bytes of message `id`: its first 8 bytes are the id.
 inline std::byte byte_of(std::uint64_t id, std::size_t at)
@@ -73,34 +77,83 @@ struct message_log
   std::vector<posted> all; // by id
 };
 
+/// Conditions that ends have met.
+struct coverage
+{
+  std::uint64_t steps = 0;
+  unsigned full_rings = 0;
+  unsigned refused_bells = 0; // by a full socket
+  unsigned rnr_waits = 0;
+  unsigned rnr_failures = 0; // the limit of retries was reached
+  unsigned remote_failures = 0;
+  unsigned local_failures = 0;
+  unsigned lost_peers = 0;
+};
+
+/// Memory of an end, whose key can be withdrawn.
+struct region
+{
+  std::span<std::byte> bytes;
+  key_slot* slot = nullptr;
+  std::uint32_t key = 0;
+  bool withdrawn = false;
+
+  /// The bytes must not change or be read afterwards.
+  void withdraw()
+  {
+    if (std::exchange(withdrawn, true))
+      return;
+    grant_table* const book = slot->book.load();
+    key_table::revoke(*slot);
+    if (book != nullptr)
+      book->revoke(*slot);
+    std::ranges::fill(bytes, poison);
+  }
+
+  void check() const
+  {
+    if (withdrawn)
+      REQUIRE(
+        std::ranges::all_of(bytes, [](std::byte each) { return each == poison; })); // no access
+  }
+};
+
 /// One end: a queue pair, its memory, and the program that uses it.
 class end final : public host
 {
 public:
-  /// `shares`: it announces no credits, as with a shared receive queue.
-  end(std::uint32_t number, std::uint32_t peer, std::uint32_t segment, bool shares)
-    : shares_(shares)
+  struct kind
+  {
+    std::uint32_t segment = 0;
+    std::uint8_t rnr_retry = 7;    ///< 7: no limit
+    bool shares = false;           ///< it announces no credits, as with a shared receive queue
+    bool has_direct_access = true; ///< to its memory; otherwise everything travels in rings
+  };
+
+  end(std::uint32_t number, std::uint32_t peer, const kind& is, coverage& found)
+    : is_(is)
+    , found_(found)
     , memory_(counter_at + 64)
-    , sources_(depth * place_size)
-    , targets_(places * place_size)
+    , source_bytes_(depth * place_size)
+    , target_bytes_(places * place_size)
   {
     with_.keys = &keys_;
     with_.pd = with_.receive_pd = &pd_;
     with_.qp = number;
     with_.peer_qp = peer;
-    with_.segment = segment;
+    with_.segment = is.segment;
     with_.sq_psn = number * 0xfffffe; // near the end of the PSN space for one of them
     with_.rq_psn = peer * 0xfffffe;
     with_.sq_psn &= psn_mask;
     with_.rq_psn &= psn_mask;
-    with_.rnr_retry = 7;
+    with_.rnr_retry = is.rnr_retry;
     with_.max_read_atomic = with_.max_peer_read_atomic = 4;
     constexpr unsigned remote =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     with_.access = remote;
-    exposed_ = publish(memory_, remote, exposed_key);
-    publish(sources_, 0, source_key_);
-    publish(targets_, 0, target_key_);
+    publish(exposed, memory_, remote);
+    publish(sources, source_bytes_, 0);
+    publish(targets, target_bytes_, 0);
     responses.start();
     requests.start();
   }
@@ -126,7 +179,8 @@ public:
 
   void post(std::mt19937& random)
   {
-    static constexpr std::uint32_t lengths[] = {8, 9, 44, 64, 1000, 16376, 20000, 20001, 45000};
+    static constexpr std::uint32_t lengths[] = {
+      8, 8, 9, 9, 44, 44, 64, 64, 1000, 1000, 16376, 20000, 20001, 45000};
     static constexpr ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
       IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
       IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -154,15 +208,15 @@ public:
     r.flags = (what.signalled ? unsigned{IBV_SEND_SIGNALED} : 0u)
       | (random() % 8 == 0 ? unsigned{IBV_SEND_FENCE} : 0u);
     r.immediate = static_cast<std::uint32_t>(what.id);
-    r.rkey = peer_->exposed_key;
+    r.rkey = peer_->exposed.key;
     r.remote = peer_->address(peer_->memory_) + (atomic ? counter_at : what.place * place_size);
     r.compare_add = 1;
     r.length = what.length;
     r.elements = 1;
-    std::byte* const bytes = sources_.data() + index % depth * place_size;
-    for (std::size_t i = 0; i != what.length; ++i)
+    std::byte* const bytes = source_bytes_.data() + index % depth * place_size;
+    for (std::size_t i = 0; i != what.length && !sources.withdrawn; ++i)
       bytes[i] = byte_of(what.id, i);
-    r.elements_begin()[0] = {reinterpret_cast<std::uintptr_t>(bytes), what.length, source_key_};
+    r.elements_begin()[0] = {reinterpret_cast<std::uintptr_t>(bytes), what.length, sources.key};
     log.all.push_back(what);
     outstanding_.push_back(what);
     ++unretired_;
@@ -179,17 +233,6 @@ public:
     transmit(true); // the thread that posts does this
   }
 
-  /// Withdraws the memory that the peer uses. It must not change any more.
-  void deregister()
-  {
-    grant_table* const book = exposed_->book.load();
-    key_table::revoke(*exposed_);
-    if (book != nullptr)
-      book->revoke(*exposed_);
-    kept_.assign(memory_.data(), memory_.data() + memory_.size());
-  }
-  bool deregistered() const { return !kept_.empty(); }
-
   // --- progress ---
 
   void receive()
@@ -200,6 +243,7 @@ public:
     const bool ended = link_->is_over(lane_);
     if (ended ? !link.receive_the_rest() : !link.receive(polls_ == polls::lane))
       fail("the peer's frames are malformed");
+    count_waits();
     if (ended)
       lose();
     look();
@@ -210,15 +254,14 @@ public:
     if (over_)
       return;
     link.transmit(acknowledge);
+    const wire::lane_side& mine = link_->memory()->side(lane_.lane, link_->end());
+    found_.full_rings += mine.waits.blocked.load() != 0 ? 1 : 0;
+    found_.refused_bells += link.wake_again_at() != 0 && socket_filled_ ? 1 : 0;
     look();
   }
 
-  void resume()
-  {
-    if (requests.take_wait() != 0)
-      ++waits;
-    requests.resume();
-  }
+  /// The time of a wait after an RNR NAK is over.
+  void resume() { requests.resume(); }
 
   /// Does all that can be done now. No wait is over: an acknowledgement must end it.
   void work()
@@ -240,6 +283,33 @@ public:
     asleep_ = !rung_ && !link.unfinished() && !requests.unfinished();
   }
   bool asleep() const { return asleep_; }
+
+  /// The peer's wake-ups are refused until this end's socket is read: it is full of others.
+  void fill_socket_of_peer()
+  {
+    const std::byte wake_up{};
+    if (link_)
+      while (::send(link_->socket(), &wake_up, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        socket_filled_ = true;
+  }
+
+  /// Repeats a wake-up that the socket has refused, when its time has come. Returns false if there
+  /// is none.
+  bool repeat_wake_up()
+  {
+    if (wake_due_)
+    {
+      wake_due_ = !link_->wake(); // as served_link::come_due()
+      return true;
+    }
+    if (!socket_filled_ || over_ || link.wake_again_at() == 0)
+      return false;
+    asleep_ = false;
+    rung_ = true;
+    work();
+    sleep();
+    return true;
+  }
 
   /// Reads the socket. Returns false if there is nothing. An end that was asleep polls for a while:
   /// its lane, or the bells, by turns.
@@ -265,7 +335,25 @@ public:
     return true;
   }
 
-  /// The process is killed.
+  /// The process is killed: nothing tells the peer but the end of the socket.
+  void kill()
+  {
+    over_ = killed_ = true;
+    if (link_)
+      ::shutdown(link_->socket(), SHUT_RDWR);
+  }
+
+  /// The program destroys the queue pair, as connection::close().
+  void destroy()
+  {
+    if (over_)
+      return;
+    over_ = killed_ = true;
+    link.say_the_last();
+    link.close();
+    wake_due_ = !link_->release(lane_);
+  }
+
   void close()
   {
     over_ = true;
@@ -277,14 +365,16 @@ public:
   bool idle() const { return over_ || !requests.outstanding(); }
   bool over() const { return over_; }
   bool failed() const { return failed_; }
+  bool killed() const { return killed_; } // or destroyed
 
   // --- the oracle ---
 
   /// Checks what must hold between any two steps. A wrong access leaves its traces.
   void check() const
   {
-    if (deregistered())
-      REQUIRE(std::memcmp(kept_.data(), memory_.data(), kept_.size()) == 0); // no access after it
+    exposed.check();
+    sources.check();
+    targets.check();
   }
 
   /// Checks that everything has completed.
@@ -314,19 +404,23 @@ public:
     retired_ = next;
     if (wc.status != IBV_WC_SUCCESS)
     {
-      // A peer that refuses a request says so before it ends.
-      const ibv_wc_status expected =
-        peer_->deregistered() ? IBV_WC_REM_ACCESS_ERR : IBV_WC_RETRY_EXC_ERR;
-      const bool permitted =
-        wc.status == IBV_WC_WR_FLUSH_ERR || (!failed_ && wc.status == expected);
       CAPTURE(wc.status, wc.vendor_err);
-      REQUIRE(permitted);
+      // One request fails, or none if the peer's error has ended the queue pair. All behind it are
+      // flushed (IBA 10.3.1.7).
+      if (failed_)
+        REQUIRE(wc.status == IBV_WC_WR_FLUSH_ERR);
+      else
+        REQUIRE(may_fail(wc.status));
       failed_ = true;
       return;
     }
     REQUIRE_FALSE(failed_);
     REQUIRE(what.signalled);
-    const std::byte* const bytes = sources_.data() + source * place_size;
+    const std::byte* const bytes = source_bytes_.data() + source * place_size;
+    if (sources.withdrawn)
+      return;
+    if (what.opcode == IBV_WR_RDMA_READ)
+      REQUIRE_FALSE(std::search_n(bytes, bytes + what.length, 8, poison) != bytes + what.length);
     if (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
       REQUIRE(id_at(bytes) == what.counted_before);
     if (what.opcode == IBV_WR_RDMA_READ)
@@ -337,9 +431,14 @@ public:
   {
     if (wc.status != IBV_WC_SUCCESS)
     {
-      REQUIRE((over_ || (wc.status == IBV_WC_LOC_ACCESS_ERR && deregistered())));
+      CAPTURE(wc.status, wc.vendor_err);
+      REQUIRE(((over_ && wc.status == IBV_WC_WR_FLUSH_ERR)
+        || (wc.status == IBV_WC_LOC_ACCESS_ERR && exposed.withdrawn)
+        || (wc.status == IBV_WC_LOC_PROT_ERR && targets.withdrawn)));
+      receive_failed_ = true;
       return;
     }
+    REQUIRE_FALSE(receive_failed_);
     // The messages of the peer that use a receive arrive in the order of their ids.
     const std::vector<posted>& sent = peer_->log.all;
     for (++last_received_; !uses_receive(sent.at(last_received_)); ++last_received_)
@@ -351,20 +450,19 @@ public:
     REQUIRE(wc.byte_len == message.length);
     if (message.opcode != IBV_WR_SEND)
       REQUIRE(wc.imm_data == static_cast<std::uint32_t>(message.id));
-    if (!written)
+    if (!written && !targets.withdrawn)
     {
-      const std::byte* const bytes = targets_.data() + wc.wr_id * place_size;
+      const std::byte* const bytes = target_bytes_.data() + wc.wr_id * place_size;
       for (std::size_t i = 0; i != message.length; ++i)
         if (bytes[i] != byte_of(message.id, i))
           fail("a message has arrived with other bytes");
     }
     // Every write before it is visible (IBA 9.5, o9-20).
-    std::array<std::uint64_t, places> before{};
-    for (std::uint64_t id = 0; id <= message.id; ++id)
-      if (sent[id].opcode == IBV_WR_RDMA_WRITE || sent[id].opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-        before[sent[id].place] = id;
-    for (std::size_t place = 0; place != places && !deregistered(); ++place)
-      peer_->check_content(memory_.data() + place * place_size, before[place],
+    for (; written_until_ <= message.id; ++written_until_)
+      if (is_write(sent[written_until_]))
+        written_before_[sent[written_until_].place] = written_until_;
+    for (std::size_t place = 0; place != places && !exposed.withdrawn; ++place)
+      peer_->check_content(memory_.data() + place * place_size, written_before_[place],
         place == message.place ? place_size : sizeof(std::uint64_t));
   }
 
@@ -379,24 +477,70 @@ public:
     to.id = place;
     to.length = place_size;
     to.elements = 1;
-    to.storage[0] = {address(targets_) + place * place_size, place_size, target_key_};
+    to.storage[0] = {address(target_bytes_) + place * place_size, place_size, targets.key};
     return true;
   }
 
   std::optional<std::uint64_t> posted_receives() noexcept override
   {
-    return shares_ ? std::nullopt : std::optional<std::uint64_t>(receives_.size());
+    return is_.shares ? std::nullopt : std::optional<std::uint64_t>(receives_.size());
   }
 
   message_log log{{posted{}}}; // message 0 is what memory contains at first
-  std::uint32_t exposed_key = 0;
-  unsigned waits = 0; // after RNR NAKs
+  region exposed;              // to the peer
+  region sources;              // of sends and writes, and the memory that reads fill
+  region targets;              // of receives
 
 private:
   static bool uses_receive(const posted& what)
   {
     return what.opcode == IBV_WR_SEND || what.opcode == IBV_WR_SEND_WITH_IMM
       || what.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
+
+  static bool is_write(const posted& what)
+  {
+    return what.opcode == IBV_WR_RDMA_WRITE || what.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
+
+  // Returns true if there is a reason for this to be the first status that is not a success.
+  bool may_fail(ibv_wc_status status)
+  {
+    switch (status)
+    {
+    case IBV_WC_WR_FLUSH_ERR: // this end has refused a request of the peer
+      return responses.failed();
+    case IBV_WC_RETRY_EXC_ERR:
+      ++found_.lost_peers;
+      return peer_->over_;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      ++found_.rnr_failures;
+      return with_.rnr_retry != 7 && retries_ == with_.rnr_retry;
+    case IBV_WC_REM_ACCESS_ERR:
+      ++found_.remote_failures;
+      return peer_->exposed.withdrawn;
+    case IBV_WC_REM_OP_ERR:
+      ++found_.remote_failures;
+      return peer_->targets.withdrawn;
+    case IBV_WC_LOC_PROT_ERR:
+      ++found_.local_failures;
+      return sources.withdrawn;
+    default:
+      return false;
+    }
+  }
+
+  // Counts the retries of a message for which the peer had no receive (IBA 9.7.5.2.8).
+  void count_waits()
+  {
+    if (std::exchange(progress_, requests.progress()) != requests.progress())
+      retries_ = 0;
+    if (requests.take_wait() == 0)
+      return;
+    ++found_.rnr_waits;
+    ++retries_;
+    if (with_.rnr_retry != 7)
+      REQUIRE(retries_ <= with_.rnr_retry);
   }
 
   static std::uint64_t address(std::span<const std::byte> of)
@@ -410,18 +554,18 @@ private:
     std::abort();
   }
 
-  key_slot* publish(std::span<std::byte> bytes, unsigned remote, std::uint32_t& key)
+  void publish(region& what, std::span<std::byte> bytes, unsigned remote)
   {
-    key_slot* const slot = keys_.allocate(key);
-    slot->memory = bytes.data();
-    slot->address = address(bytes);
-    slot->length = bytes.size();
-    if (rdma::software::shared_memory::find(bytes.data(), bytes.size()))
-      slot->shared = {0, bytes.size(), bytes.data()};
-    slot->pd = &pd_;
-    slot->access = IBV_ACCESS_LOCAL_WRITE | remote;
-    key_table::publish(*slot, key);
-    return slot;
+    what.bytes = bytes;
+    what.slot = keys_.allocate(what.key);
+    what.slot->memory = bytes.data();
+    what.slot->address = address(bytes);
+    what.slot->length = bytes.size();
+    if (is_.has_direct_access && rdma::software::shared_memory::find(bytes.data(), bytes.size()))
+      what.slot->shared = {0, bytes.size(), bytes.data()};
+    what.slot->pd = &pd_;
+    what.slot->access = IBV_ACCESS_LOCAL_WRITE | remote;
+    key_table::publish(*what.slot, what.key);
   }
 
   // The content of a place that was last written by message `least` of this end, or by a later
@@ -473,21 +617,18 @@ private:
     requests.halt();
     link.say_the_last();
     link.close();
-    link_->release(lane_);
+    wake_due_ = !link_->release(lane_);
     requests.flush();
     responses.flush();
   }
 
-  const bool shares_;
+  const kind is_;
+  coverage& found_;
   key_table keys_;
   ibv_pd pd_{};
-  test::shared_bytes memory_;      // which the peer may access, directly as well
-  std::vector<std::byte> sources_; // of sends and writes, and the memory that reads fill
-  std::vector<std::byte> targets_; // of receives
-  std::vector<std::byte> kept_;    // memory_ when it was deregistered
-  key_slot* exposed_ = nullptr;
-  std::uint32_t source_key_ = 0;
-  std::uint32_t target_key_ = 0;
+  test::shared_bytes memory_; // which the peer may access, directly as well
+  std::vector<std::byte> source_bytes_;
+  std::vector<std::byte> target_bytes_;
   parameters with_;
   end* peer_ = nullptr;
   std::optional<wire::local_link> link_;
@@ -507,11 +648,19 @@ private:
   std::array<std::uint64_t, places> last_write_{};
   std::uint64_t counted_ = 0;
   std::uint64_t last_received_ = 0;
+  std::uint64_t written_until_ = 0;                    // messages of the peer
+  std::array<std::uint64_t, places> written_before_{}; // of these messages, the last write
   std::uint64_t retired_ = 0;
   std::uint32_t unretired_ = 0;
+  std::uint32_t progress_ = 0;
+  unsigned retries_ = 0;
   bool over_ = false;
+  bool killed_ = false;
   bool failed_ = false;
+  bool receive_failed_ = false;
   bool asleep_ = false;
+  bool wake_due_ = false;      // for the last time
+  bool socket_filled_ = false; // that of the peer, once
 
 public:
   send_queue queue{depth, sizeof(ibv_sge)};

@@ -6,9 +6,17 @@
 //
 
 #include "common/device_traits.hpp"
+#include "unit/simulated_seeds.hpp"
 #include "unit/simulation.hpp"
 
-#include <cstdlib>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <optional>
+#include <random>
+
+#include <sys/socket.h>
 
 namespace simulation {
 namespace {
@@ -16,35 +24,62 @@ namespace {
 enum class fault
 {
   none,
-  deregistration, // of memory that the peer uses
-  death,          // of one end
+  deregistration,       // of memory that the peer uses
+  local_deregistration, // of memory of sends and receives
+  death,                // of one end
+  all,
 };
 
 // The ends of one connection, and the steps between them.
 struct world
 {
-  explicit world(unsigned seed)
+  world(unsigned seed, fault faults, coverage& found)
     : random(seed)
+    , what(faults)
   {
     static constexpr std::uint32_t segments[] = {1024, 10'000, wire::local_wire::segment_bytes};
-    const std::uint32_t segment = segments[random() % std::size(segments)];
+    end::kind is;
+    is.segment = segments[random() % std::size(segments)];
     for (unsigned i = 0; i != 2; ++i)
-      ends.emplace_back(i + 1, 2 - i, segment, random() % 2 == 0);
+    {
+      is.shares = one_in(2);
+      is.has_direct_access = !one_in(4);
+      // A limit ends most connections.
+      is.rnr_retry = what == fault::all && one_in(3) ? random() % 4 : 7;
+      ends.emplace_back(i + 1, 2 - i, is, found);
+    }
     std::array<int, 2> sockets{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) == 0);
+    if (one_in(2))
+      for (const int each : sockets)
+      {
+        const int least = 1;
+        REQUIRE(::setsockopt(each, SOL_SOCKET, SO_SNDBUF, &least, sizeof least) == 0);
+      }
     wire::descriptor fd;
     const auto memory = wire::segment::create(fd);
     REQUIRE(memory);
     for (unsigned i = 0; i != 2; ++i)
       ends[i].connect(ends[1 - i], memory, i, sockets[i]);
+    // Each world has conditions of its own, such as rings that are usually full.
+    stops = one_in(2) ? 0 : random() % 400;
+    fills = one_in(2) ? 0 : random() % 100;
+    receive_weight = 1 + random() % 4;
   }
 
+  bool one_in(unsigned n) { return random() % n == 0; }
   end& any() { return ends[random() % 2]; }
 
   void step()
   {
+    if (stopped == nullptr ? stops != 0 && one_in(100) : one_in(stops))
+      stopped = stopped == nullptr ? &any() : nullptr;
     end& who = any();
-    if (who.asleep() && !who.wake())
+    if (&who == stopped)
+      return;
+    if (fills != 0 && one_in(fills))
+      who.fill_socket_of_peer();
+    if (who.asleep() && !(who.wake() || (one_in(4) && who.repeat_wake_up())))
       return;
     switch (random() % 16)
     {
@@ -58,7 +93,7 @@ struct world
     case 4:
     case 5:
     case 6:
-      if (who.may_post_receive())
+      if (who.may_post_receive() && random() % 4 < receive_weight)
         who.post_receive();
       break;
     case 7:
@@ -73,11 +108,43 @@ struct world
     case 10:
     case 11:
     case 12:
-      who.transmit(random() % 2 == 0);
+      who.transmit(one_in(2));
       break;
     default:
       who.receive();
       break;
+    }
+  }
+
+  void fail_something()
+  {
+    end& who = any();
+    switch (what)
+    {
+    case fault::none:
+      return;
+    case fault::deregistration:
+      return who.exposed.withdraw();
+    case fault::local_deregistration:
+      return one_in(2) ? who.sources.withdraw() : who.targets.withdraw();
+    case fault::death:
+      return one_in(2) ? who.kill() : who.destroy();
+    case fault::all:
+      switch (random() % 6)
+      {
+      case 0:
+        return who.exposed.withdraw();
+      case 1:
+        return who.sources.withdraw();
+      case 2:
+        return who.targets.withdraw();
+      case 3:
+        return who.kill();
+      case 4:
+        return who.destroy();
+      default:
+        return;
+      }
     }
   }
 
@@ -90,12 +157,19 @@ struct world
   // Ends that are told by their socket alone carry out all that was posted.
   void finish()
   {
-    for (unsigned round = 0; !ends[0].idle() || !ends[1].idle(); ++round)
+    const auto is_done = [this]
+    {
+      // A peer finds the end of the other one.
+      return ends[0].idle() && ends[1].idle() && ends[0].over() == ends[1].over();
+    };
+    for (unsigned round = 0; !is_done(); ++round)
     {
       REQUIRE(round != 100'000);
       bool moved = false;
       for (end& each : ends)
       {
+        const bool repeats = each.repeat_wake_up();
+        moved = moved || repeats;
         if (each.over())
           continue;
         const bool receives = each.may_post_receive();
@@ -108,65 +182,96 @@ struct world
         each.sleep();
       }
       INFO("nobody is woken, and requests are outstanding");
-      REQUIRE((moved || (ends[0].idle() && ends[1].idle())));
+      REQUIRE((moved || is_done()));
     }
     check();
     for (const end& each : ends)
-      if (!each.over() || each.failed())
+    {
+      if (!each.killed())
         each.check_end();
+      if (what == fault::none)
+        REQUIRE_FALSE(each.over());
+    }
   }
 
   std::mt19937 random;
+  const fault what;
   std::deque<end> ends;
+  end* stopped = nullptr;
+  unsigned stops = 0; // steps of a stop, about; 0: there are none
+  unsigned fills = 0; // one of so many steps fills a socket; 0: none does
+  unsigned receive_weight = 0;
 };
 
-void simulate(unsigned seed, fault what)
+void simulate(unsigned seed, fault what, coverage& found)
 {
   CAPTURE(seed);
-  world w(seed);
-  const unsigned steps = 200 + w.random() % 400;
+  world w(seed, what, found);
+  const unsigned steps = 200 + w.random() % 1600;
   const unsigned at = w.random() % steps;
+  found.steps += steps;
   for (unsigned i = 0; i != steps; ++i)
   {
     w.step();
-    if (i % 64 == 0)
+    if (i % 256 == 0)
       w.check();
-    if (i != at)
-      continue;
-    if (what == fault::deregistration)
-      w.any().deregister();
-    else if (what == fault::death)
-      w.any().close();
+    if (i == at || (what == fault::all && w.one_in(400)))
+      w.fail_something();
   }
   w.finish();
 }
 
-// Seeds from a random one on, or the one that BOOST_RDMA_TEST_SEED names.
-void simulate_all(fault what)
+// Seeds from a random one on, with about 200,000 steps; or the one that BOOST_RDMA_TEST_SEED names.
+std::optional<coverage> simulate_all(fault what)
 {
-  if (const char* const one = std::getenv("BOOST_RDMA_TEST_SEED"))
-    return simulate(static_cast<unsigned>(std::strtoul(one, nullptr, 10)), what);
-  const unsigned first = std::random_device()();
-  const unsigned count = test::exhaustive() ? 20'000 : 300;
-  for (unsigned i = 0; i != count; ++i)
-    simulate(first + i, what);
+  const unsigned count = test::exhaustive() ? 4000 : 200;
+  coverage found;
+  const bool all = test::run_seeds(
+    std::random_device()(), count, [&](unsigned seed) { simulate(seed, what, found); });
+  if (!all)
+    return std::nullopt;
+  CHECK(found.steps > 500 * count);
+  return found;
 }
 
 } // namespace
 
 TEST_CASE("simulation: every order of steps completes every request")
 {
-  simulate_all(fault::none);
+  if (const auto found = simulate_all(fault::none))
+  {
+    CHECK(found->full_rings != 0);
+    CHECK(found->refused_bells != 0);
+    CHECK(found->rnr_waits != 0);
+    CHECK(found->lost_peers == 0);
+  }
 }
 
-TEST_CASE("simulation: deregistered memory does not change")
+TEST_CASE("simulation: deregistered memory is not accessed")
 {
-  simulate_all(fault::deregistration);
+  if (const auto found = simulate_all(fault::deregistration))
+    CHECK(found->remote_failures != 0);
+}
+
+TEST_CASE("simulation: memory of sends and receives is not accessed when it is deregistered")
+{
+  if (const auto found = simulate_all(fault::local_deregistration))
+  {
+    CHECK(found->local_failures != 0);
+    CHECK(found->remote_failures != 0);
+  }
 }
 
 TEST_CASE("simulation: the requests of an end whose peer is killed complete in order")
 {
-  simulate_all(fault::death);
+  if (const auto found = simulate_all(fault::death))
+    CHECK(found->lost_peers != 0);
+}
+
+TEST_CASE("simulation: requests complete in order, and no more often retried, whatever fails")
+{
+  if (const auto found = simulate_all(fault::all))
+    CHECK(found->rnr_failures != 0);
 }
 
 } // namespace simulation
