@@ -293,6 +293,22 @@ public:
         socket_filled_ = true;
   }
 
+  /// Transmits while the socket refuses wake-ups. The peer finds nothing in it afterwards.
+  void transmit_unheard()
+  {
+    if (over_ || peer_->over_)
+      return;
+    pollfd p{peer_->link_->socket(), POLLIN, 0};
+    if (::poll(&p, 1, 0) != 0)
+      return; // messages of this end
+    fill_socket_of_peer();
+    transmit(true);
+    std::byte wake_up{};
+    while (::recv(p.fd, &wake_up, 1, MSG_DONTWAIT) == 1)
+    {
+    }
+  }
+
   /// Repeats a wake-up that the socket has refused, when its time has come. Returns false if there
   /// is none.
   bool repeat_wake_up()

@@ -78,7 +78,7 @@ struct world
     if (&who == stopped)
       return;
     if (fills != 0 && one_in(fills))
-      who.fill_socket_of_peer();
+      one_in(2) ? who.fill_socket_of_peer() : who.transmit_unheard();
     if (who.asleep() && !(who.wake() || (one_in(4) && who.repeat_wake_up())))
       return;
     switch (random() % 16)
