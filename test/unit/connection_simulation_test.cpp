@@ -289,9 +289,16 @@ private:
   void resume(side& on)
   {
     on.is_stopped = false;
-    read(on); // Asio takes what has arrived before the timers
+    // Asio takes what has arrived before the timers, unless it had begun with one of them.
+    const bool has_begun = one_in(2);
+    if (!has_begun)
+      read(on);
     for (const auto& each : std::exchange(on.deferred, {}))
+    {
       each();
+      read(on);
+    }
+    read(on);
   }
 
   void heal()
@@ -352,7 +359,8 @@ private:
     if (!is_cut_ && !to.in_error)
     {
       ++to.received;
-      return at(network_delay_, [this, &from] { acknowledge(from); });
+      // Later than a frame of the control channel.
+      return at(network_delay_ + random_delay(50ms), [this, &from] { acknowledge(from); });
     }
     if (now_ < until)
       return at(20ms, [this, &from, until] { travel(from, until); });
@@ -445,7 +453,7 @@ private:
       [this, &on, number]
       {
         // One that has expired before it was set again may still be reported.
-        if (number == on.timer || (one_in(10) && !on.is_closed))
+        if (number == on.timer || (one_in(2) && !on.is_closed))
           perform(on, on.control.on_timer(now_, progress_of(on)));
       });
   }
