@@ -75,6 +75,8 @@ struct side
   bool is_dead = false;
   bool is_stopped = false;
   bool was_stopped = false;
+  bool stops_at_timer = false; // when the next one has expired, before its handler
+  std::function<void()> begun; // this handler
   std::vector<std::function<void()>> deferred;
   bool uses_program = false; // whose threads read and write the stream, as after async_upgrade()
   time_point busy_until;     // then
@@ -137,7 +139,7 @@ public:
     for (side& each : sides_)
     {
       perform(each, each.control.start(now_, 10s));
-      at(random_delay(50ms), [this, &each] { establish(each); });
+      at(random_delay(20ms), [this, &each] { establish(each); });
     }
     const duration life = random_delay(10s) + 100ms;
     if (trouble_ != trouble::none)
@@ -256,8 +258,11 @@ private:
     case trouble::none:
       return;
     case trouble::stop:
-      of.is_stopped = of.was_stopped = true;
-      return at(random_delay(one_in(2) ? 1s : 12s), [this, &of] { resume(of); });
+      if (one_in(2))
+        of.stops_at_timer = true;
+      else
+        stop(of);
+      return;
     case trouble::kill:
       of.is_dead = of.in_error = true;
       transmit(of, {}, true);
@@ -286,19 +291,20 @@ private:
         });
   }
 
+  void stop(side& on)
+  {
+    on.is_stopped = on.was_stopped = true;
+    at(random_delay(one_in(2) ? 1s : 12s), [this, &on] { resume(on); });
+  }
+
   void resume(side& on)
   {
     on.is_stopped = false;
-    // Asio takes what has arrived before the timers, unless it had begun with one of them.
-    const bool has_begun = one_in(2);
-    if (!has_begun)
-      read(on);
+    if (const auto begun = std::exchange(on.begun, nullptr))
+      begun();
+    read(on); // Asio takes what has arrived before the timers that have expired meanwhile
     for (const auto& each : std::exchange(on.deferred, {}))
-    {
       each();
-      read(on);
-    }
-    read(on);
   }
 
   void heal()
@@ -452,9 +458,16 @@ private:
     in_process(on, std::max(time - now_, duration()) + random_delay(3ms),
       [this, &on, number]
       {
-        // One that has expired before it was set again may still be reported.
-        if (number == on.timer || (one_in(2) && !on.is_closed))
-          perform(on, on.control.on_timer(now_, progress_of(on)));
+        const auto expire = [this, &on, number]
+        {
+          // One that has expired before it was set again may still be reported.
+          if (number == on.timer || (one_in(2) && !on.is_closed))
+            perform(on, on.control.on_timer(now_, progress_of(on)));
+        };
+        if (!std::exchange(on.stops_at_timer, false))
+          return expire();
+        on.begun = expire;
+        stop(on);
       });
   }
 
