@@ -39,6 +39,7 @@ inline constexpr std::uint32_t depth = 16;       // of the send queue
 inline constexpr std::size_t place_size = 49152; // room for one message
 inline constexpr std::size_t places = 8;         // that the peer writes and reads
 inline constexpr std::uint64_t counter_at = places * place_size;
+inline constexpr std::uint32_t shared_queue = 7; // XRC
 inline constexpr std::byte poison{0xee}; // the content of memory that must not be accessed any more
 
 /// The bytes of message `id`: its first 8 bytes are the id.
@@ -61,9 +62,11 @@ struct posted
   std::uint64_t id = 0;
   ibv_wr_opcode opcode = IBV_WR_SEND;
   std::uint32_t length = 0;
-  std::size_t place = 0;            // writes and reads
-  std::uint64_t written_before = 0; // reads: the id of the last write to the place
-  std::uint64_t counted_before = 0; // atomics
+  std::size_t place = 0;                    // writes and reads
+  std::uint64_t written_before = 0;         // reads: the id of the last write to the place
+  std::uint64_t written_after = UINT64_MAX; // reads: the id of the first write behind a fence
+  std::uint64_t counted_before = 0;         // atomics
+  bool fenced = false;                      // reads: a later request waits for it
   bool signalled = false;
 };
 
@@ -122,8 +125,10 @@ public:
   {
     std::uint32_t segment = 0;
     std::uint8_t rnr_retry = 7;    ///< 7: no limit
+    std::uint8_t rnr_timer = 0;    ///< code of IBA table 45
     bool shares = false;           ///< it announces no credits, as with a shared receive queue
-    bool has_direct_access = true; ///< to its memory; otherwise everything travels in rings
+    bool is_xrc = false;           ///< then it shares, too
+    bool has_direct_access = true; ///< to its memory; otherwise everything travels in frames
   };
 
   program(std::uint32_t number, std::uint32_t peer, const kind& is, coverage& found)
@@ -143,6 +148,8 @@ public:
     with_.sq_psn &= psn_mask;
     with_.rq_psn &= psn_mask;
     with_.rnr_retry = is.rnr_retry;
+    with_.min_rnr_timer = is.rnr_timer;
+    with_.kind = is.is_xrc ? service_xrc : service_rc;
     with_.max_read_atomic = with_.max_peer_read_atomic = 4;
     constexpr unsigned remote =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -180,6 +187,13 @@ public:
     what.signalled = unretired_ + 2 >= depth || random() % 4 != 0;
     const bool writes =
       what.opcode == IBV_WR_RDMA_WRITE || what.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    const bool fence = random() % 8 == 0;
+    for (posted& each : outstanding_)
+    {
+      each.fenced = each.fenced || fence;
+      if (writes && each.fenced && each.place == what.place)
+        each.written_after = std::min(each.written_after, what.id);
+    }
     if (writes)
       last_write_[what.place] = what.id;
     counted_ += atomic ? 1 : 0;
@@ -188,8 +202,9 @@ public:
     r = {};
     r.id = what.id;
     r.opcode = what.opcode;
-    r.flags = (what.signalled ? unsigned{IBV_SEND_SIGNALED} : 0u)
-      | (random() % 8 == 0 ? unsigned{IBV_SEND_FENCE} : 0u);
+    r.srq = shared_queue;
+    r.flags =
+      (what.signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) | (fence ? unsigned{IBV_SEND_FENCE} : 0u);
     r.immediate = static_cast<std::uint32_t>(what.id);
     r.rkey = peer_->exposed.key;
     r.remote = peer_->address(peer_->memory_) + (atomic ? counter_at : what.place * place_size);
@@ -283,7 +298,10 @@ public:
     if (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
       REQUIRE(id_at(bytes) == what.counted_before);
     if (what.opcode == IBV_WR_RDMA_READ)
+    {
       check_content(bytes, what.written_before, what.length);
+      REQUIRE(id_at(bytes) < what.written_after); // IBA 10.8.3.3
+    }
   }
 
   void receive_completed(const ibv_wc& wc, bool) override
@@ -342,8 +360,10 @@ public:
 
   std::optional<std::uint64_t> posted_receives() noexcept override
   {
-    return is_.shares ? std::nullopt : std::optional<std::uint64_t>(receives_.size());
+    return is_.shares || is_.is_xrc ? std::nullopt : std::optional<std::uint64_t>(receives_.size());
   }
+
+  bool select_queue(std::uint32_t number) noexcept override { return number == shared_queue; }
 
   message_log log{{posted{}}}; // message 0 is what memory contains at first
   region exposed;              // to the peer

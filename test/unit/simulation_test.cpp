@@ -40,6 +40,7 @@ struct world
     static constexpr std::uint32_t segments[] = {1024, 10'000, wire::local_wire::segment_bytes};
     end::kind is;
     is.segment = segments[random() % std::size(segments)];
+    is.is_xrc = one_in(5);
     for (unsigned i = 0; i != 2; ++i)
     {
       is.shares = one_in(2);
