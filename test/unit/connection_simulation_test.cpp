@@ -14,6 +14,7 @@
 #include "connect/handshake_parameters.hpp"
 #include "unit/simulated_seeds.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -185,7 +186,7 @@ private:
   void in_process(side& on, duration delay, std::function<void()> action)
   {
     at(delay,
-      [this, &on, action = std::move(action)]
+      [&on, action = std::move(action)]
       {
         if (on.is_stopped)
           on.deferred.push_back(action);

@@ -9,13 +9,14 @@
 #include "unit/simulated_program.hpp"
 #include "unit/simulated_seeds.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
-#include <optional>
 #include <random>
 #include <span>
 #include <utility>
