@@ -11,10 +11,8 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
-#include <cstdint>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <limits>
 #include <new>
 
@@ -29,33 +27,24 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::size_t> count{0};
 std::atomic<std::size_t> released{0};
-void* frames[24];
-std::atomic<int> frame_count{0}; // publishes frames
-
-constexpr std::int64_t none_fails = std::numeric_limits<std::int64_t>::max();
-std::atomic<std::int64_t> until_failure{none_fails}; // of none_fails: never reached
-std::atomic<bool> is_lasting{false};
-std::atomic<std::size_t> failures{0};
-thread_local unsigned spared = 0;
+constinit test::call_stack stack; // of the first allocation that was counted or failed
+constinit test::fault_counter faults;
 
 // Returns false if the allocation is to fail.
 bool note() noexcept
 {
-  if (until_failure.load(std::memory_order_relaxed) != none_fails && spared == 0)
+  bool is_first = false;
+  if (faults.fails(is_first))
   {
-    const std::int64_t left = until_failure.fetch_sub(1, std::memory_order_relaxed);
-    if (left == 0 || (left < 0 && is_lasting.load(std::memory_order_relaxed)))
-    {
-      if (failures.fetch_add(1, std::memory_order_relaxed) == 0)
-        frame_count.store(::backtrace(frames, 24), std::memory_order_release);
-      return false;
-    }
+    if (is_first)
+      stack.record();
+    return false;
   }
   // relaxed: a plain counter; its reader has synchronised with the counted threads by other means
   if (!counting.load(std::memory_order_relaxed))
     return true;
   if (count.fetch_add(1, std::memory_order_relaxed) == 0)
-    frame_count.store(::backtrace(frames, 24), std::memory_order_release);
+    stack.record();
   return true;
 }
 
@@ -63,13 +52,6 @@ void note_release(const void* p) noexcept
 {
   if (p != nullptr && counting.load(std::memory_order_relaxed))
     released.fetch_add(1, std::memory_order_relaxed);
-}
-
-void prepare_stack() noexcept
-{
-  void* first[1];
-  ::backtrace(first, 1); // the first call of backtrace() allocates
-  frame_count.store(0, std::memory_order_relaxed);
 }
 
 void* no_memory() noexcept
@@ -88,7 +70,7 @@ extern "C" int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, vo
   using function = int(void (*)(void*), void*, void*);
   static const auto next =
     reinterpret_cast<function*>(::dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl"));
-  const test::spared_allocations own;
+  const test::spared_faults own;
   return next(destroy, object, library);
 }
 
@@ -263,7 +245,7 @@ namespace test {
 
 allocation_count::allocation_count() noexcept
 {
-  prepare_stack();
+  stack.prepare();
   count.store(0, std::memory_order_relaxed);
   released.store(0, std::memory_order_relaxed);
   counting.store(true, std::memory_order_seq_cst);
@@ -297,46 +279,12 @@ bool allocation_count::sees_malloc() noexcept
 
 std::string first_stack()
 {
-  const int n = frame_count.load(std::memory_order_acquire);
-  std::string result;
-  char** names = ::backtrace_symbols(frames, n);
-  for (int i = 0; names != nullptr && i < n; ++i)
-    result += std::string(names[i]) + "\n";
-  std::free(names);
-  return result;
+  return stack.text();
 }
 
 failing_allocations::failing_allocations(std::size_t n, bool lasting) noexcept
+  : injected_faults((stack.prepare(), faults), n, lasting)
 {
-  prepare_stack();
-  failures.store(0, std::memory_order_relaxed);
-  is_lasting.store(lasting, std::memory_order_relaxed);
-  until_failure.store(static_cast<std::int64_t>(n), std::memory_order_seq_cst);
-}
-
-failing_allocations::~failing_allocations()
-{
-  stop();
-}
-
-void failing_allocations::stop() noexcept
-{
-  until_failure.store(none_fails, std::memory_order_seq_cst);
-}
-
-std::size_t failing_allocations::failed() const noexcept
-{
-  return failures.load(std::memory_order_relaxed);
-}
-
-spared_allocations::spared_allocations() noexcept
-{
-  ++spared;
-}
-
-spared_allocations::~spared_allocations()
-{
-  --spared;
 }
 
 } // namespace test

@@ -8,10 +8,11 @@
 #ifndef BOOST_RDMA_TEST_COMMON_ALLOCATIONS_HPP
 #define BOOST_RDMA_TEST_COMMON_ALLOCATIONS_HPP
 
+#include "common/fault_counter.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 namespace test {
@@ -62,29 +63,10 @@ template <class Round>
 /// Makes allocations of all threads fail: the n-th from its construction on (0 is the next one),
 /// and all later ones if `lasting`.
 /** new throws std::bad_alloc, malloc returns null. At most one object at a time. */
-class failing_allocations
+class failing_allocations : public injected_faults
 {
 public:
   failing_allocations(std::size_t n, bool lasting) noexcept;
-  ~failing_allocations();
-  failing_allocations(const failing_allocations&) = delete;
-  failing_allocations& operator=(const failing_allocations&) = delete;
-
-  /// No more allocations fail.
-  void stop() noexcept;
-
-  /// Returns the number of allocations that have failed.
-  [[nodiscard]] std::size_t failed() const noexcept;
-};
-
-/// While it exists, no allocation of this thread fails: those of a test itself.
-class spared_allocations
-{
-public:
-  spared_allocations() noexcept;
-  ~spared_allocations();
-  spared_allocations(const spared_allocations&) = delete;
-  spared_allocations& operator=(const spared_allocations&) = delete;
 };
 
 } // namespace test

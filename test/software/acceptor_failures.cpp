@@ -22,7 +22,7 @@ TEST_CASE("an acceptor accepts the next client when an allocation for the one be
   connect_fixture f;
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
-  const spared_allocations own; // only the library's threads fail, of which one works
+  const spared_faults own; // only the library's threads fail, of which one works
   {
     const failing_allocations failure(n, false);
     plain_peer unlucky = plain_peer::connect(f.io, f.acceptor.local_endpoint());

@@ -11,7 +11,9 @@
 #include "common/allocations.hpp"
 #include "common/catch.hpp"
 #include "common/device_traits.hpp"
+#include "common/inventory.hpp"
 #include "common/rdma_fixture.hpp"
+#include "common/system_calls.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>
@@ -20,19 +22,30 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <random>
 #include <utility>
 
 namespace test {
 
+/// What fails in a round.
+enum class fault
+{
+  allocation,  ///< the n-th allocation
+  allocations, ///< all allocations from the n-th on
+  call,        ///< the n-th system call
+  descriptors  ///< all calls that open a descriptor, from the n-th on
+};
+
 /// The operations of one round, some of which fail.
 class faulty_round
 {
 public:
   /// `passing`, unless null, stops when an operation waits for it.
-  explicit faulty_round(asio::io_context& io, failing_allocations* passing = nullptr)
+  faulty_round(asio::io_context& io, fault kind, injected_faults* passing = nullptr)
     : io_(io)
+    , has_memory_(kind == fault::call || kind == fault::descriptors)
     , passing_(passing)
   {
   }
@@ -60,7 +73,7 @@ public:
       initiate(
         [&made, then](error_code ec, auto&&... values)
         {
-          const spared_allocations own;
+          const spared_faults own;
           ++made.calls;
           made.ec = ec;
           if (!ec)
@@ -79,9 +92,9 @@ public:
     return start(initiate, [](auto&&...) {});
   }
 
-  /// Calls what makes an object. Returns false if there is no memory for it.
+  /// Calls what makes an object. Returns false if that fails.
   template <class Make>
-  [[nodiscard]] static bool make(Make make)
+  [[nodiscard]] bool make(Make make) const
   {
     try
     {
@@ -94,7 +107,7 @@ public:
     catch (const boost::system::system_error& failure)
     {
       using namespace boost::system::errc;
-      if (failure.code() != not_enough_memory
+      if (!has_memory_ && failure.code() != not_enough_memory
         && failure.code() != resource_unavailable_try_again) // of a thread
         throw;
     }
@@ -162,55 +175,136 @@ private:
   }
 
   asio::io_context& io_;
-  failing_allocations* const passing_;
+  const bool has_memory_; // only system calls fail
+  injected_faults* const passing_;
   std::array<outcome, 64> outcomes_;
   std::size_t count_ = 0;
   bool is_stuck_ = false;
   int escaped_ = 0; // exceptions that have left the io_context
 };
 
-/// Runs run(round) with the n-th allocation failing, once and from then on, for every n, or for
-/// some unless exhaustive(). After each, end() ends what is left, and next() must succeed.
-/** If `passing`, "from then on" ends when an operation waits for memory. */
-template <class Run, class End, class Next>
-void with_failing_allocations(
-  asio::io_context& io, Run run, End end, Next next, bool passing = false)
+/// Runs rounds with faults.
+/**
+ * Scene has an io_context `io`, run(faulty_round&), end(), which ends what is left of a round, and
+ * serves_next(), which returns true if a new client is served.
+ */
+template <class Scene>
+class faulty_rounds
 {
-  const bool lasting = GENERATE(false, true);
-  const auto seed = std::random_device()();
-  std::minstd_rand random(seed);
-  // Returns false if not so many allocations happened.
-  const auto fails = [&](std::size_t n)
+public:
+  /// If `passing`, lasting faults end when an operation waits for memory or a descriptor.
+  faulty_rounds(fault kind, bool passing)
+    : kind_(kind)
+    , passing_(passing)
   {
-    CAPTURE(n, lasting, seed);
-    failing_allocations failures(n, lasting);
-    faulty_round each(io, lasting && passing ? &failures : nullptr);
-    run(each);
-    failures.stop();
-    const bool failed = failures.failed() != 0;
-    INFO((failed ? first_stack() : std::string()));
-    end();
-    each.check();
-    REQUIRE(next());
-    return failed;
-  };
-  const auto any = [&](std::size_t max)
-  { return std::uniform_int_distribution<std::size_t>(1, max)(random); };
-  static_cast<void>(fails(any(200))); // within what a process makes once
-  std::size_t all = 0;
-  {
-    faulty_round each(io);
-    const allocation_count count;
-    run(each);
-    all = count.value();
-    end();
-    each.check();
-    REQUIRE(next());
   }
-  const std::size_t samples = lasting ? 10 : 40;
-  const std::size_t step = exhaustive() ? 1 : std::max<std::size_t>(1, 2 * all / samples);
-  for (std::size_t n = 0; fails(n);)
-    n += any(step);
+
+  /// Runs rounds for every n, or for some unless exhaustive(). Checks that operations end once,
+  /// that the next client is served after each round, and that nothing is left at the end.
+  void run()
+  {
+    {
+      Scene scene;
+      static_cast<void>(fails(scene, any(200))); // within what a process makes once
+    }
+    const std::size_t all = count();
+    const inventory before;
+    {
+      Scene scene;
+      const std::size_t samples = is_lasting() ? 10 : 40;
+      const std::size_t step = exhaustive() ? 1 : std::max<std::size_t>(1, 2 * all / samples);
+      for (std::size_t n = 0; fails(scene, n);)
+        n += any(step);
+    }
+    CHECK(settled_inventory(before) == before);
+  }
+
+private:
+  [[nodiscard]] bool is_lasting() const
+  {
+    return kind_ == fault::allocations || kind_ == fault::descriptors;
+  }
+
+  [[nodiscard]] std::size_t any(std::size_t max)
+  {
+    return std::uniform_int_distribution<std::size_t>(1, max)(random_);
+  }
+
+  /// Calls body(faults) while the n-th event fails.
+  template <class Body>
+  void with_faults(std::size_t n, unsigned choice, Body body)
+  {
+    if (kind_ == fault::allocation || kind_ == fault::allocations)
+    {
+      failing_allocations faults(n, is_lasting());
+      body(faults, first_stack);
+    }
+    else
+    {
+      failing_calls faults(n, is_lasting(), choice);
+      body(faults, failed_call);
+    }
+  }
+
+  /// Returns false if not so many events happened.
+  bool fails(Scene& scene, std::size_t n)
+  {
+    const auto choice = static_cast<unsigned>(any(60)); // a multiple of most numbers of errors
+    CAPTURE(n, static_cast<int>(kind_), choice, seed_);
+    bool failed = false;
+    with_faults(n, choice,
+      [&](injected_faults& faults, auto describe)
+      {
+        faulty_round each(scene.io, kind_, is_lasting() && passing_ ? &faults : nullptr);
+        scene.run(each);
+        faults.stop();
+        failed = faults.failed() != 0;
+        INFO((failed ? describe() : std::string()));
+        scene.end();
+        each.check();
+        REQUIRE(scene.serves_next());
+      });
+    return failed;
+  }
+
+  /// Returns the number of events of a round without faults.
+  [[nodiscard]] std::size_t count()
+  {
+    Scene scene;
+    std::size_t result = 0;
+    with_faults(fault_counter::never, 0,
+      [&](injected_faults& faults, auto&&)
+      {
+        faulty_round each(scene.io, kind_);
+        scene.run(each);
+        faults.stop();
+        result = faults.events();
+        scene.end();
+        each.check();
+        REQUIRE(scene.serves_next());
+      });
+    return result;
+  }
+
+  const fault kind_;
+  const bool passing_;
+  const std::uint_fast32_t seed_ = std::random_device()();
+  std::minstd_rand random_{seed_};
+};
+
+/// Runs rounds with failing allocations.
+template <class Scene>
+void with_failing_allocations(bool passing = true)
+{
+  faulty_rounds<Scene>(GENERATE(fault::allocation, fault::allocations), passing).run();
+}
+
+/// Runs rounds with failing system calls.
+template <class Scene>
+void with_failing_calls(bool passing = true)
+{
+  if (failing_calls::are_supported())
+    faulty_rounds<Scene>(GENERATE(fault::call, fault::descriptors), passing).run();
 }
 
 } // namespace test

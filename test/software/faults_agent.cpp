@@ -131,14 +131,27 @@ struct agent_round : agent_fixture
   rdma::registered_buffer inbox = server_context.allocate(64);
 };
 
+template <void (agent_round::*Run)(faulty_round&)>
+struct agent_scene : agent_round
+{
+  agent_scene() { REQUIRE(serves_next()); }
+  void run(faulty_round& round) { (this->*Run)(round); }
+};
+
 } // namespace
 
 TEST_CASE("leases that are made and released while allocations fail end once")
 {
-  const auto run = GENERATE(&agent_round::lease, &agent_round::hand_over, &agent_round::lend);
-  agent_round f;
-  REQUIRE(f.serves_next());
-  with_failing_allocations(
-    f.io, [&](faulty_round& round) { (f.*run)(round); }, [&] { f.end(); },
-    [&] { return f.serves_next(); }, true);
+  SECTION("leases")
+  {
+    with_failing_allocations<agent_scene<&agent_round::lease>>();
+  }
+  SECTION("handing over")
+  {
+    with_failing_allocations<agent_scene<&agent_round::hand_over>>();
+  }
+  SECTION("loans")
+  {
+    with_failing_allocations<agent_scene<&agent_round::lend>>();
+  }
 }

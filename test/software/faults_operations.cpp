@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-// Queue pairs, memory and operations without memory for some step.
+// Queue pairs, memory and operations while some step fails.
 
 namespace {
 
@@ -22,10 +22,10 @@ using namespace test;
 /// What a round makes, and its operations.
 struct host_pair
 {
-  /// Makes the objects. Returns false if there is no memory for one of them.
-  bool make()
+  /// Makes the objects. Returns false if one of them cannot be made.
+  bool make(faulty_round& round)
   {
-    return faulty_round::make(
+    return round.make(
       [&]
       {
         near.emplace(io, near_context, impatient());
@@ -62,7 +62,13 @@ struct host_pair
       round.await(receive, receive_plain);
   }
 
-  void close()
+  void run(faulty_round& round)
+  {
+    if (make(round))
+      operate(round);
+  }
+
+  void end()
   {
     near.reset();
     far.reset();
@@ -70,7 +76,7 @@ struct host_pair
     own.reset();
   }
 
-  [[nodiscard]] bool serves()
+  [[nodiscard]] bool serves_next()
   {
     linked_pair other;
     const rdma::registered_buffer to = other.far_context.allocate(64);
@@ -82,7 +88,7 @@ struct host_pair
       && !arrived.ec && text_of(to).starts_with("hello");
   }
 
-  // Queue pairs that find out soon that there is no memory for their link, or for a receive.
+  // Queue pairs that find out soon that their link, or a receive, could not be made.
   static rdma::queue_pair_options impatient()
   {
     rdma::queue_pair_options options;
@@ -110,13 +116,11 @@ struct host_pair
 TEST_CASE("operations of queue pairs that are made while allocations fail end once")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places
-  host_pair f;
-  with_failing_allocations(
-    f.io,
-    [&](faulty_round& round)
-    {
-      if (f.make())
-        f.operate(round);
-    },
-    [&] { f.close(); }, [&] { return f.serves(); });
+  with_failing_allocations<host_pair>(false);
+}
+
+TEST_CASE("operations of queue pairs that are made while system calls fail end once")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  with_failing_calls<host_pair>(false);
 }

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-// Calls of methods without memory for some step.
+// Calls of methods while some step fails.
 
 using namespace test;
 
@@ -55,7 +55,7 @@ struct rpc_round
 
   [[nodiscard]] bool connects(faulty_round& round)
   {
-    if (!faulty_round::make([&] { client.emplace(io, near_context, by_rdma()); }))
+    if (!round.make([&] { client.emplace(io, near_context, by_rdma()); }))
       return false;
     const auto& connected =
       round.start([&](auto handler) { client->async_connect(server.local_endpoint(), handler); });
@@ -87,7 +87,7 @@ struct rpc_round
 
   void call_by_pool(faulty_round& round)
   {
-    if (!faulty_round::make([&] { pool.emplace(io, near_context, servers(), by_pool()); }))
+    if (!round.make([&] { pool.emplace(io, near_context, servers(), by_pool()); }))
       return;
     for (int i = 0; i != 2; ++i)
       round.await(round.start(
@@ -95,6 +95,12 @@ struct rpc_round
           pool->async_call<add>({1, 2}, patience(), handler);
         },
         [](std::int32_t sum) { CHECK(sum == 3); }));
+  }
+
+  void end()
+  {
+    client.reset();
+    pool.reset();
   }
 
   [[nodiscard]] bool serves_next()
@@ -112,7 +118,7 @@ struct rpc_round
   static rdma::rpc::call_options patience() { return {.timeout = std::chrono::seconds(1)}; }
   [[nodiscard]] std::vector<asio::ip::tcp::endpoint> servers() const
   {
-    const spared_allocations own;
+    const spared_faults own;
     return {server.local_endpoint()};
   }
   static rdma::rpc::client_pool_options by_pool()
@@ -173,7 +179,10 @@ struct group_round
       each.group->handle<total>([rank](std::uint64_t n) { return n + rank; }, std::plus<>());
       each.server.start();
     }
+    REQUIRE(serves_next());
   }
+
+  void end() {}
 
   void run(faulty_round& round)
   {
@@ -186,7 +195,7 @@ struct group_round
         [](const total_result&) {}));
   }
 
-  [[nodiscard]] bool reaches_all()
+  [[nodiscard]] bool serves_next()
   {
     for (int tries = 0; tries != 20; ++tries)
     {
@@ -205,44 +214,64 @@ struct group_round
   std::deque<member> all;
 };
 
+struct calling : rpc_round
+{
+  void run(faulty_round& round)
+  {
+    if (connects(round))
+      add_numbers(round);
+  }
+};
+
+struct exposing : rpc_round
+{
+  void run(faulty_round& round)
+  {
+    if (!connects(round))
+      return;
+    expose(round, rdma::const_buffer(registered));
+    expose(round, rdma::const_buffer(asio::buffer(plain)));
+  }
+
+  const rdma::registered_buffer registered = near_context.allocate(200'000);
+  const std::string plain = std::string(200'000, 'x');
+};
+
+struct calling_by_pool : rpc_round
+{
+  void run(faulty_round& round) { call_by_pool(round); }
+};
+
 } // namespace
 
 TEST_CASE("calls of methods while allocations fail end once")
 {
-  rpc_round f;
-  with_failing_allocations(
-    f.io,
-    [&](faulty_round& round)
-    {
-      if (f.connects(round))
-        f.add_numbers(round);
-    },
-    [&] { f.client.reset(); }, [&] { return f.serves_next(); }, true);
+  with_failing_allocations<calling>();
+}
+
+TEST_CASE("calls of methods while system calls fail end once")
+{
+  with_failing_calls<calling>();
 }
 
 TEST_CASE("calls that expose memory while allocations fail end once")
 {
-  rpc_round f;
-  const rdma::registered_buffer registered = f.near_context.allocate(200'000);
-  const std::string plain(200'000, 'x');
-  with_failing_allocations(
-    f.io,
-    [&](faulty_round& round)
-    {
-      if (!f.connects(round))
-        return;
-      f.expose(round, rdma::const_buffer(registered));
-      f.expose(round, rdma::const_buffer(asio::buffer(plain)));
-    },
-    [&] { f.client.reset(); }, [&] { return f.serves_next(); }, true);
+  with_failing_allocations<exposing>();
+}
+
+TEST_CASE("calls that expose memory while system calls fail end once")
+{
+  with_failing_calls<exposing>();
 }
 
 TEST_CASE("calls by a pool while allocations fail end once")
 {
-  rpc_round f;
-  with_failing_allocations(
-    f.io, [&](faulty_round& round) { f.call_by_pool(round); }, [&] { f.pool.reset(); },
-    [&] { return f.serves_next(); }, true);
+  with_failing_allocations<calling_by_pool>();
+}
+
+TEST_CASE("calls by a pool while system calls fail end once")
+{
+  with_failing_calls<calling_by_pool>();
 }
 
 TEST_CASE("calls can be closed without memory")
@@ -289,8 +318,10 @@ TEST_CASE("calls can be closed without memory")
 
 TEST_CASE("calls to a group while allocations fail end once")
 {
-  group_round f;
-  REQUIRE(f.reaches_all());
-  with_failing_allocations(
-    f.io, [&](faulty_round& round) { f.run(round); }, [] {}, [&] { return f.reaches_all(); }, true);
+  with_failing_allocations<group_round>();
+}
+
+TEST_CASE("calls to a group while system calls fail end once")
+{
+  with_failing_calls<group_round>();
 }

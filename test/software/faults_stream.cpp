@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// Streams without memory for some step.
+// Streams while some step fails.
 
 using namespace test;
 
@@ -31,7 +31,7 @@ struct stream_round
 {
   void run(faulty_round& round)
   {
-    if (!faulty_round::make([&] { client.emplace(io, client_context, connected_pair::of(true)); }))
+    if (!round.make([&] { client.emplace(io, client_context, connected_pair::of(true)); }))
       return;
     const auto& accepted = round.start([&](auto handler) { acceptor.async_accept(handler); },
       [&](rdma::stream made) { server.emplace(std::move(made)); });
@@ -41,7 +41,7 @@ struct stream_round
       round.start([&](auto handler) { client->async_connect(acceptor.local_endpoint(), handler); });
     round.await(connected);
     if (!connected.succeeded() || !server)
-      return; // without memory for it, the acceptor has lost this client and waits for the next
+      return; // the acceptor has lost this client and waits for the next
     // In a message, in the first ring, and in larger ones.
     if (carries(round, sent) && carries(round, large) && carries(round, large))
       static_cast<void>(carries(round, large));
@@ -132,8 +132,10 @@ TEST_CASE("streams that connect while allocations fail end each operation once")
 {
   // Not by TCP: Boost 1.81's any_completion_handler returns an empty executor without memory, which
   // Asio's sockets do not check.
-  stream_round f;
-  with_failing_allocations(
-    f.io, [&](faulty_round& round) { f.run(round); }, [&] { f.end(); },
-    [&] { return f.serves_next(); }, true);
+  with_failing_allocations<stream_round>();
+}
+
+TEST_CASE("streams that connect while system calls fail end each operation once")
+{
+  with_failing_calls<stream_round>();
 }

@@ -1,0 +1,40 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_COMMON_SYSTEM_CALLS_HPP
+#define BOOST_RDMA_TEST_COMMON_SYSTEM_CALLS_HPP
+
+#include "common/fault_counter.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace test {
+
+/// Makes a system call of any thread fail: the n-th from its construction on (0 is the next one).
+/**
+ * Of the errors that this call can return, `choice` selects one. A transfer can also be shorter
+ * than asked for. Calls that cannot fail at that moment are not counted.
+ *
+ * If `lasting`, no more descriptors can be opened from the n-th on: only calls that open one are
+ * counted, and they fail with EMFILE.
+ */
+class failing_calls : public injected_faults
+{
+public:
+  failing_calls(std::size_t n, bool lasting, unsigned choice = 0) noexcept;
+
+  /// Returns false if this build does not replace system calls: sanitizers replace the same ones.
+  [[nodiscard]] static bool are_supported() noexcept;
+};
+
+/// Returns the first call that failed, its error and its call stack.
+[[nodiscard]] std::string failed_call();
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_COMMON_SYSTEM_CALLS_HPP

@@ -1,0 +1,112 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "software/cm_fixture.hpp"
+#include "software/faults.hpp"
+#include "software/next_client.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+// Connecting by RDMA-CM while some step fails.
+
+using namespace test;
+
+namespace {
+
+/// An acceptor, and the queue pairs of a round.
+struct connecting_by_cm
+{
+  void run(faulty_round& round)
+  {
+    if (!round.make(
+          [&]
+          {
+            client.emplace(io, client_context, impatient());
+            server.emplace(io, server_context, impatient());
+          }))
+      return;
+    const auto& receive =
+      round.start([&](auto handler) { server->async_receive(received, handler); });
+    const auto& asked = round.start([&](auto handler) { acceptor.async_get_request(handler); },
+      [&](cm::connection_request made)
+      {
+        request.emplace(std::move(made));
+        asio::post(io, [&] { accept(round); }); // faults spare this handler, not what it posts
+      });
+    if (!receive.is_started || !asked.is_started)
+      return;
+    const auto& connected = round.start([&](auto handler)
+      { cm::async_connect(*client, acceptor.local_endpoint(), cm::connect_options(), handler); });
+    round.await(connected);
+    if (!connected.succeeded())
+      return;
+    const auto& send = round.start([&](auto handler) { client->async_send(sent, handler); });
+    round.await(send);
+    if (send.succeeded())
+      round.await(receive);
+  }
+
+  void accept(faulty_round& round)
+  {
+    round.start([&](auto handler) { request->async_accept(*server, cm::private_data(), handler); });
+  }
+
+  void end()
+  {
+    io.restart();
+    io.poll(); // what is posted belongs to this round
+    acceptor.cancel();
+    request.reset();
+    server.reset();
+    client.reset();
+  }
+
+  [[nodiscard]] bool serves_next()
+  {
+    data_record connected;
+    return next_client(*this, connected)
+      .is_served([&](rdma::queue_pair& next)
+        { cm::async_connect(next, acceptor.local_endpoint(), connected.handler()); });
+  }
+
+  static rdma::queue_pair_options impatient()
+  {
+    rdma::queue_pair_options options;
+    options.connect_timeout = std::chrono::milliseconds(500);
+    options.retry_count = 1;
+    options.rnr_retry_count = 1;
+    return options;
+  }
+
+  asio::io_context io;
+  rdma::context server_context = make_context();
+  rdma::context client_context = make_context();
+  cm::acceptor acceptor{io, server_context, tcp::endpoint(device_address(), 0)};
+  std::optional<rdma::queue_pair> server;
+  std::optional<rdma::queue_pair> client;
+  std::optional<cm::connection_request> request;
+  const rdma::registered_buffer sent = buffer_of(client_context, "hello");
+  const rdma::registered_buffer received = server_context.allocate(64);
+};
+
+} // namespace
+
+TEST_CASE("queue pairs that connect by RDMA-CM while allocations fail end each operation once")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places
+  with_failing_allocations<connecting_by_cm>();
+}
+
+TEST_CASE("queue pairs that connect by RDMA-CM while system calls fail end each operation once")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  with_failing_calls<connecting_by_cm>();
+}
