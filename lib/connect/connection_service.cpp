@@ -53,18 +53,19 @@ void connection_service::start()
   };
   try
   {
+    asio::steady_timer reactor_user(*io_); // it throws here, not where a socket or timer is made
     thread_ = std::make_unique<std::thread>([this] { run(); });
-  }
-  catch (const std::bad_alloc&)
-  {
-    without_thread();
-    throw;
   }
   catch (const std::system_error& e)
   {
     without_thread();
     throw system_error(error_code(e.code().value(), boost::system::system_category()),
       "cannot start a thread for connections");
+  }
+  catch (...)
+  {
+    without_thread();
+    throw;
   }
 }
 

@@ -82,12 +82,12 @@ void connection::connect(
   if (released_ || !core)
     return report(asio::error::operation_aborted, {});
   stage_ = stage::connecting;
-  channel_.hold(shared_from_this());
-  if (!core->is_open())
-    return fail(asio::error::operation_aborted);
   error_code ec;
   try
   {
+    channel_.hold(shared_from_this());
+    if (!core->is_open())
+      return fail(asio::error::operation_aborted);
     peer_ = peer;
     data_ = options.data;
     source_ = options.source;
