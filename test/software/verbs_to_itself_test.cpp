@@ -85,7 +85,11 @@ TEST_CASE("a queue pair connected to itself carries out requests of any size")
   {
     REQUIRE(l.e.write(2, l.from.sge(0, size), l.into.address(), l.into.key()) == 0);
   }
-  SECTION("write with immediate data")
+  SECTION("read")
+  {
+    REQUIRE(l.e.read(2, l.into.sge(0, size), l.from.address(), l.from.key()) == 0);
+  }
+  SECTION("write with immediate data") // the last one: Catch does not see sections behind a return
   {
     if (!has(feature::write_with_immediate))
       return;
@@ -93,10 +97,6 @@ TEST_CASE("a queue pair connected to itself carries out requests of any size")
     request r(IBV_WR_RDMA_WRITE_WITH_IMM, {l.from.sge(0, size)}, 2);
     REQUIRE(l.e.post(r.remote(l.into.address(), l.into.key()).wr) == 0);
     l.check_received(1);
-  }
-  SECTION("read")
-  {
-    REQUIRE(l.e.read(2, l.into.sge(0, size), l.from.address(), l.from.key()) == 0);
   }
   l.check_sent(2);
   CHECK(l.into.holds(sent_byte, 0, size));

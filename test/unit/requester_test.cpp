@@ -84,20 +84,21 @@ TEST_CASE("the requester fails with bad_resp_err when an answer is for a frame i
   CHECK(s.told.sent[0].status == IBV_WC_BAD_RESP_ERR);
 }
 
-TEST_CASE(
-  "a request that has not been sent cannot be refused, and after RNR only its repetition counts")
+TEST_CASE("a request that has not been sent cannot be refused")
 {
   sender s;
   s.post(IBV_WR_SEND, 2000);
   frame under_way;
   REQUIRE(s.requests.next(under_way));
-  SECTION("RNR before the headers are sent is a protocol error")
-  {
-    s.answer(syndrome_rnr | 1, 0);
-    CHECK(s.requests.failed());
-    return;
-  }
-  s.requests.sent(under_way);
+  s.answer(syndrome_rnr | 1, 0);
+  CHECK(s.requests.failed());
+}
+
+TEST_CASE("after RNR only the repetition of a request counts")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 2000);
+  s.take();
   SECTION("an acknowledgement after RNR and before the repetition is a protocol error")
   {
     s.answer(syndrome_rnr | 1, 0);
@@ -124,6 +125,234 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("frames from before an RNR refusal count neither as sent nor as unreadable")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 4 * segment);
+  s.take();
+  s.take();
+  frame old;
+  REQUIRE(s.requests.next(old));
+  const std::uint32_t generation = s.requests.generation();
+  s.answer(syndrome_rnr | 1, 1);
+  CHECK(s.requests.generation() != generation); // the wire drops the frames that it still holds
+  s.requests.unreadable(old, detail_local_key);
+  CHECK_FALSE(s.requests.failed());
+  s.requests.resume();
+  CHECK(s.take().psn == 1);
+  s.requests.sent(old);
+  s.answer(syndrome_ack, 2);
+  CHECK(s.requests.failed());
+}
+
+TEST_CASE("an RNR refusal sends the requests behind it again")
+{
+  sender s;
+  s.with.max_read_atomic = 1;
+  s.post(IBV_WR_SEND, 8);
+  SECTION("a read")
+  {
+    s.post(IBV_WR_RDMA_READ, 8);
+    REQUIRE(s.take_all().size() == 2);
+    s.answer(syndrome_rnr | 1, 0);
+    s.requests.resume();
+    CHECK(s.take_all().size() == 2);
+  }
+  SECTION("one that could not be sent")
+  {
+    s.post(IBV_WR_SEND, 8).elements_begin()[0].lkey ^= 1u << 30;
+    REQUIRE(s.take_all().size() == 1);
+    s.answer(syndrome_rnr | 1, 0);
+    s.requests.resume();
+    CHECK(s.take_all().size() == 1);
+  }
+}
+
+TEST_CASE("RNR refusals are counted for each request")
+{
+  sender s;
+  s.with.rnr_retry = 1;
+  s.requests.start();
+  s.post(IBV_WR_SEND, 8);
+  s.post(IBV_WR_SEND, 8);
+  for (const std::uint32_t psn : {0u, 1u})
+  {
+    s.take_all();
+    s.answer(syndrome_rnr | 1, psn);
+    s.requests.resume();
+    s.take_all();
+    if (psn == 0)
+      s.answer(syndrome_ack, psn);
+    REQUIRE_FALSE(s.requests.failed());
+  }
+  s.answer(syndrome_rnr | 1, 1);
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 2);
+  CHECK(s.told.sent[0].status == IBV_WC_SUCCESS);
+  CHECK(s.told.sent[1].status == IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+TEST_CASE("a refusal completes the requests before the refused one")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 8);
+  s.post(IBV_WR_SEND, 8);
+  s.take_all();
+  s.answer(nak_remote_access, 1);
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 2);
+  CHECK(s.told.sent[0].status == IBV_WC_SUCCESS);
+  CHECK(s.told.sent[1].status == IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_CASE("a frame that has been acknowledged cannot be refused")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 2 * segment);
+  s.take_all();
+  s.answer(syndrome_ack, 0);
+  s.answer(static_cast<std::uint8_t>(GENERATE(int{nak_remote_access}, syndrome_rnr | 1)), 0);
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 1);
+  CHECK(s.told.sent[0].status == IBV_WC_BAD_RESP_ERR);
+}
+
+TEST_CASE("the requester accepts no answer of another form or order than that of its request")
+{
+  sender s;
+  SECTION("a response to a send")
+  {
+    s.post(IBV_WR_SEND, 8);
+    s.take_all();
+    s.answer(syndrome_ack, 0, opcode::atomic_acknowledge);
+  }
+  SECTION("an acknowledgement of a read")
+  {
+    s.post(IBV_WR_RDMA_READ, 8);
+    s.post(IBV_WR_SEND, 8);
+    s.take_all();
+    s.answer(syndrome_ack, GENERATE(0u, 1u));
+  }
+  SECTION("a response that refuses")
+  {
+    s.post(IBV_WR_RDMA_READ, 8);
+    s.take_all();
+    s.answer(nak_remote_access, 0, opcode::read_response_only, 8);
+  }
+  SECTION("the response to another read")
+  {
+    s.post(IBV_WR_RDMA_READ, 8);
+    s.post(IBV_WR_RDMA_READ, 8);
+    s.take_all();
+    s.answer(syndrome_ack, 1, opcode::read_response_only, 8);
+  }
+  s.requests.flush();
+  REQUIRE_FALSE(s.told.sent.empty());
+  CHECK(s.told.sent[0].status == IBV_WC_BAD_RESP_ERR);
+}
+
+TEST_CASE("memory for a response must be writable when the request begins and when it ends")
+{
+  sender s;
+  const auto what = GENERATE(IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD);
+  s.post(what, 8);
+  const auto forbid = [&s] { s.slot->access &= ~unsigned{IBV_ACCESS_LOCAL_WRITE}; };
+  SECTION("when it begins")
+  {
+    forbid();
+    CHECK(s.take_all().empty());
+  }
+  SECTION("when it ends") // ibv_rereg_mr(3)
+  {
+    s.take();
+    const bool reads = what == IBV_WR_RDMA_READ;
+    REQUIRE(s.answer(syndrome_ack, 0,
+              reads ? opcode::read_response_only : opcode::atomic_acknowledge, reads ? 8 : 0)
+      == verdict::accept);
+    forbid();
+    pinned_buffers to;
+    std::uint64_t done = 0;
+    if (!reads)
+      CHECK(s.requests.finish() == verdict::discard);
+    else if (!s.requests.place(0, 8, to, done))
+      s.requests.unplaceable(detail_local_key);
+  }
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 1);
+  CHECK(s.told.sent[0].status == IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_CASE("a request that cannot be sent fails behind those before it, and only the first does")
+{
+  sender s;
+  for (int i = 0; i != 3; ++i)
+    s.post(IBV_WR_SEND, 8);
+  SECTION("its key is wrong")
+  {
+    s.queue[1].elements_begin()[0].lkey ^= 1u << 30;
+    REQUIRE(s.take_all().size() == 1);
+    CHECK_FALSE(s.requests.failed());
+    s.answer(syndrome_ack, 0);
+  }
+  SECTION("its bytes and those of the next one cannot be read")
+  {
+    const auto frames = s.take_all();
+    REQUIRE(frames.size() == 3);
+    s.requests.unreadable(frames[1], detail_local_key);
+    s.requests.unreadable(frames[2], detail_local_key);
+    CHECK_FALSE(s.requests.failed());
+    s.answer(syndrome_ack, GENERATE(0u, 1u)); // also if the peer pretends that it has arrived
+  }
+  CHECK(s.requests.failed());
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 3);
+  CHECK(s.told.sent[0].status == IBV_WC_SUCCESS);
+  CHECK(s.told.sent[1].status == IBV_WC_LOC_PROT_ERR);
+  CHECK(s.told.sent[2].status == IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_CASE("an atomic of another length than eight bytes fails")
+{
+  sender s;
+  s.post(GENERATE(IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, wr_atomic_write),
+    GENERATE(4u, 16u));
+  CHECK(s.take_all().empty());
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 1);
+  CHECK(s.told.sent[0].status == IBV_WC_LOC_LEN_ERR);
+}
+
+TEST_CASE("the requester limits what is under way")
+{
+  sender s;
+  SECTION("reads")
+  {
+    for (int i = 0; i != 3; ++i)
+      s.post(IBV_WR_RDMA_READ, 8);
+    CHECK(s.take_all().size() == s.with.max_read_atomic);
+  }
+  SECTION("packet sequence numbers")
+  {
+    s.with.max_read_atomic = 4;
+    s.slot->length = max_message; // nothing accesses it
+    for (int i = 0; i != 3; ++i)
+      s.post(IBV_WR_RDMA_READ, static_cast<std::uint32_t>(max_message - segment));
+    CHECK(s.take_all().size() == 2); // of 2^21 - 1 each
+  }
+}
+
+TEST_CASE("a message that has begun to leave is part of a drain")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 2 * segment);
+  s.take();
+  s.requests.drain(true);
+  CHECK_FALSE(s.requests.drained());
+  s.take();
+  s.answer(syndrome_ack, 1);
+  CHECK(s.requests.drained());
+}
+
 namespace {
 
 struct scripted_path final : direct_path
@@ -142,12 +371,13 @@ struct scripted_path final : direct_path
   }
   bool prefers(const send_request&) const noexcept override { return waits; }
   bool write_short(const send_request&) noexcept override { return writes_short; }
-  void let_go() noexcept override {}
+  void let_go() noexcept override { ++let_go_calls; }
 
   bool waits = false;
   bool writes_short = false;
   outcome next = outcome::asks;
   std::uint32_t psn = 0;
+  unsigned let_go_calls = 0;
   std::vector<std::uint64_t> looked_at; // wr_id
 };
 
@@ -350,6 +580,19 @@ TEST_CASE("a request that may not go the short way stays for the other")
   }
   CHECK_FALSE(send_short(s));
   CHECK(s.told.sent.empty());
+}
+
+TEST_CASE("a local request ends the direct access first")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  send_request& r = s.post(IBV_WR_LOCAL_INV, 0);
+  r.immediate = s.bind();
+  CHECK(s.take_all().empty());
+  CHECK(path.let_go_calls == 1);
+  REQUIRE(s.told.sent.size() == 1);
+  CHECK(s.told.sent[0].status == IBV_WC_SUCCESS);
 }
 
 TEST_CASE("a short write on the direct path completes at once, behind completed requests only")

@@ -493,6 +493,17 @@ TEST_CASE("an unreliable responder drops what it cannot carry out and takes the 
     }
 }
 
+TEST_CASE("an unreliable responder refuses frames of a wrong size or order as malformed")
+{
+  target t(service_uc);
+  t.post_receive(8192);
+  CHECK(t.answers.receive(t.request(opcode::send_only, 0, segment + 1)) == verdict::malformed);
+  CHECK(t.answers.receive(t.request(opcode::send_first, 0, segment - 1)) == verdict::malformed);
+  REQUIRE(t.take(t.request(opcode::send_first, 0, segment)) == verdict::accept);
+  CHECK(t.answers.receive(t.request(opcode::send_last, 0, 0)) == verdict::malformed);
+  CHECK(t.answers.receive(t.request(opcode::send_first, 0, segment)) == verdict::malformed);
+}
+
 TEST_CASE("an unreliable responder drops a message of which a frame is missing")
 {
   target t(service_uc);

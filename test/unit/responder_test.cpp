@@ -78,10 +78,192 @@ TEST_CASE("the responder refuses nothing that it checks in advance")
   }
   SECTION("too long")
   {
+    t.slot->length = 2 * max_message;
     h.length = max_message + 1;
   }
   CHECK_FALSE(t.answers.would_permit(h));
   CHECK_FALSE(t.answers.failed());
+  CHECK_FALSE(t.answers.has_next());
+}
+
+TEST_CASE("the responder permits nothing in advance behind a refusal")
+{
+  target t;
+  SECTION("an RNR refusal that is still to be sent")
+  {
+    t.take(t.request(opcode::send_only, 0, 8));
+  }
+  SECTION("a final one")
+  {
+    header wrong = t.request(opcode::write_only, 8, 8);
+    wrong.key ^= 1u << 30;
+    t.take(wrong);
+    t.next_answer();
+  }
+  CHECK_FALSE(t.answers.would_permit(t.request(opcode::write_first, 2 * segment)));
+}
+
+TEST_CASE("the responder receives nothing until its RNR refusal has been sent")
+{
+  target t;
+  const header h = t.request(opcode::send_only, 0, 8);
+  t.take(h);
+  t.post_receive(8);
+  const std::array<std::byte, 8> payload{};
+  CHECK_FALSE(t.answers.receive_short(h, payload.data()));
+  CHECK(t.answers.receive(h) == verdict::discard);
+  CHECK(is_rnr(t.next_answer().syndrome));
+  CHECK(t.take(h) == verdict::accept);
+}
+
+TEST_CASE("an atomic's address and its place must be aligned")
+{
+  target t;
+  header h = t.request(GENERATE(opcode::fetch_add, opcode::atomic_write), 8);
+  SECTION("address")
+  {
+    t.slot->address += 4; // as a zero based region in the middle of a word
+    h.address += 4;
+  }
+  SECTION("place")
+  {
+    t.slot->memory += 4;
+  }
+  CHECK(t.take(h) == verdict::discard);
+  CHECK(t.next_answer().syndrome == nak_invalid_request);
+}
+
+TEST_CASE("an atomic write needs the right to write, and another atomic its own")
+{
+  target t;
+  const auto op = GENERATE(opcode::fetch_add, opcode::compare_swap, opcode::atomic_write);
+  const bool permitted = GENERATE(true, false);
+  const bool writes = (op == opcode::atomic_write) == permitted;
+  const unsigned right = writes ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
+  SECTION("of the queue pair")
+  {
+    t.with.access = right;
+    t.take(t.request(op, 8));
+    CHECK((t.next_answer().op == opcode::atomic_acknowledge) == permitted);
+  }
+  SECTION("of the key")
+  {
+    t.slot->access = right;
+    t.take(t.request(op, 8));
+    CHECK((t.next_answer().op == opcode::atomic_acknowledge) == permitted);
+  }
+}
+
+TEST_CASE("the responder refuses a message that is longer than the longest")
+{
+  target t;
+  t.with.segment = 1u << 30;
+  t.post_receive(3u << 30); // nothing accesses it
+  for (const opcode op : {opcode::send_first, opcode::send_middle})
+  {
+    header h = t.request(op, 0, t.with.segment);
+    h.psn = t.psn++;
+    REQUIRE(t.answers.receive(h) == verdict::accept);
+    REQUIRE(t.answers.finish() == verdict::accept);
+  }
+  header h = t.request(opcode::send_last, 0, 1);
+  CHECK(t.answers.receive(h) == verdict::discard);
+  CHECK(t.next_answer().syndrome == nak_invalid_request);
+}
+
+TEST_CASE("the rights of memory are checked for each part of a message") // ibv_rereg_mr(3)
+{
+  target t;
+  pinned_buffers to;
+  std::uint64_t done = 0;
+  SECTION("a write, and the memory may not be written any more")
+  {
+    REQUIRE(t.take(t.request(opcode::write_first, segment + 8, segment)) == verdict::accept);
+    REQUIRE(t.answers.receive(t.request(opcode::write_last, 0, 8)) == verdict::accept);
+    t.slot->access = IBV_ACCESS_REMOTE_READ;
+    CHECK_FALSE(t.answers.place(0, 8, to, done));
+  }
+  SECTION("a write, and the region is smaller")
+  {
+    REQUIRE(t.take(t.request(opcode::write_first, segment + 8, segment)) == verdict::accept);
+    REQUIRE(t.answers.receive(t.request(opcode::write_last, 0, 8)) == verdict::accept);
+    t.slot->length = segment + 7;
+    CHECK_FALSE(t.answers.place(0, 8, to, done));
+  }
+  SECTION("a send")
+  {
+    t.post_receive(8);
+    REQUIRE(t.answers.receive(t.request(opcode::send_only, 0, 8)) == verdict::accept);
+    t.slot->access = IBV_ACCESS_REMOTE_WRITE;
+    CHECK_FALSE(t.answers.place(0, 8, to, done));
+  }
+  SECTION("a read")
+  {
+    t.take(t.request(opcode::read_request, 8));
+    frame response;
+    REQUIRE(t.answers.next(response));
+    t.slot->access = IBV_ACCESS_REMOTE_WRITE;
+    CHECK_FALSE(t.answers.gather(response, 0, 8, to, done));
+  }
+}
+
+TEST_CASE("a key permits access to its addresses only, wherever they are")
+{
+  target t;
+  constexpr std::uint64_t size = 100;
+  t.slot->length = size;
+  t.slot->address = GENERATE(as<std::uint64_t>(), 0, 4096, ~std::uint64_t{0} - (size - 1));
+  const auto permitted = [&t](std::uint64_t offset, std::uint64_t length)
+  {
+    return static_cast<bool>(key_pin(t.keys.pin_remote(
+      t.key, &t.pd, t.with.qp, t.slot->address + offset, length, IBV_ACCESS_REMOTE_READ)));
+  };
+  CHECK(permitted(0, size));
+  CHECK(permitted(10, 8));
+  CHECK(permitted(size - 8, 8));
+  CHECK_FALSE(permitted(size - 8, 9));
+  CHECK_FALSE(permitted(size + 1, 1));
+  CHECK_FALSE(permitted(~std::uint64_t{0}, 1)); // the byte before
+  CHECK_FALSE(permitted(~std::uint64_t{0}, 2));
+  CHECK_FALSE(permitted(8, ~std::uint64_t{0} - 7));
+}
+
+TEST_CASE("the rest of a frame that cannot be placed completes nothing")
+{
+  target t;
+  t.post_receive(8);
+  REQUIRE(t.answers.receive(t.request(opcode::send_only, 0, 8)) == verdict::accept);
+  t.answers.unplaceable(detail_local_key);
+  CHECK(t.answers.finish() == verdict::discard);
+  REQUIRE(t.told.received.size() == 1);
+  CHECK(t.told.received[0].status == IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_CASE("the responder announces the receive that an arriving message uses")
+{
+  target t;
+  t.post_receive(2 * segment);
+  REQUIRE(t.take(t.request(opcode::send_first, 0, segment)) == verdict::accept);
+  frame f;
+  REQUIRE(t.answers.next_acknowledgement(f, false));
+  const auto h = decode({f.bytes.data(), f.header_size});
+  REQUIRE(h);
+  CHECK(credits_of(h->syndrome & credit_mask) == 1);
+}
+
+TEST_CASE("reads behind one whose memory cannot be read are not answered")
+{
+  target t;
+  t.with.max_peer_read_atomic = 2;
+  t.answers.start();
+  t.take(t.request(opcode::read_request, 8));
+  t.take(t.request(opcode::read_request, 8));
+  frame response;
+  REQUIRE(t.answers.next(response));
+  t.answers.unreadable(response, detail_local_key);
+  const header refusal = t.next_answer();
+  CHECK(refusal.syndrome == nak_remote_access);
+  CHECK(refusal.psn == 0);
   CHECK_FALSE(t.answers.has_next());
 }
 
