@@ -7,6 +7,7 @@
 
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/protocol/siphash.hpp"
+#include "verbs/software/wire/tcp_link.hpp"
 
 #include "common/catch.hpp"
 
@@ -39,6 +40,51 @@ TEST_CASE("two hellos agree on packet sequence numbers unless a known one differ
     b.first_psn = 9;
   }
   CHECK_FALSE(agree_on_psns(a, b));
+}
+
+TEST_CASE("decode_hello refuses a value that this protocol does not use")
+{
+  hello h;
+  h.first_psn = 0x123456;
+  hello_bytes bytes;
+  encode(h, bytes);
+  REQUIRE(decode_hello(bytes).has_value());
+  for (std::size_t at = 0; at != bytes.size(); ++at)
+    for (unsigned bit = 0; bit != 8; ++bit)
+    {
+      hello_bytes changed = bytes;
+      changed[at] ^= static_cast<std::byte>(1u << bit);
+      CAPTURE(at, bit);
+      const bool is_fixed = at <= 10 // magic, version, kind
+        || (at == 11 && bit != 0)    // flags
+        || at == 16 || at == 20      // above packet sequence numbers
+        || (at >= 40 && at <= 44)    // behind a GID, and above a queue pair number
+        || (at >= 64 && at <= 68);
+      CHECK(decode_hello(changed).has_value() == !is_fixed);
+    }
+}
+
+TEST_CASE("a handshake message over TCP has an opcode and reserved bits that are checked")
+{
+  namespace wire = rdma::software::wire;
+  wire::attach_message message;
+  message.lane.lane = 0xab;
+  message.lane.number = 0x123456;
+  wire::tcp_attach_bytes bytes;
+  encode(message, bytes);
+  const auto decoded = wire::decode_attach(bytes);
+  REQUIRE(decoded.has_value());
+  CHECK(decoded->lane.lane == message.lane.lane);
+  CHECK(decoded->lane.number == message.lane.number);
+  for (std::size_t at = 0; at != wire::tcp_message_size; ++at)
+    for (unsigned bit = 0; bit != 8; ++bit)
+    {
+      wire::tcp_attach_bytes changed = bytes;
+      changed[at] ^= static_cast<std::byte>(1u << bit);
+      CAPTURE(at, bit);
+      const bool is_fixed = at == 0 || at == 2 || at == 3 || at == 4;
+      CHECK(wire::decode_attach(changed).has_value() == !is_fixed);
+    }
 }
 
 TEST_CASE("siphash returns the values of its reference implementation")
@@ -90,5 +136,9 @@ TEST_CASE("a hello proves the secret without containing it")
   CHECK(is_signed(hello(), {}, 0));
   CHECK(is_confirmation(confirmation(secret, 1, 2), secret, 1, 2));
   CHECK_FALSE(is_confirmation(confirmation(secret, 1, 2), secret, 1, 3));
+  CHECK_FALSE(is_confirmation(confirmation(secret, 1, 2), secret, 3, 2));
   CHECK_FALSE(is_confirmation(confirmation({}, 1, 2), secret, 1, 2));
+  again = h;
+  again.proof[0] ^= std::byte{1};
+  CHECK_FALSE(is_signed(again, secret, 0));
 }

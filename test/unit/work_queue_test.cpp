@@ -9,8 +9,11 @@
 
 #include "common/catch.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <set>
+#include <vector>
 
 using namespace rdma::software::protocol;
 
@@ -55,4 +58,83 @@ TEST_CASE("a work queue of any depth holds that many requests, each in its own s
       queue.leave(i);
     }
   }
+}
+
+TEST_CASE("a receive queue is full until a request is taken, and its place is not used before")
+{
+  constexpr std::uint32_t depth = 4;
+  receive_queue queue(depth, sizeof(ibv_sge));
+  std::set<const receive_request*> places;
+  const auto post = [&queue, &places]
+  {
+    const std::uint64_t index = queue.posted.load();
+    receive_request* const place = queue.enter(index);
+    REQUIRE(place != nullptr);
+    place->id = index;
+    queue.posted.store(index + 1);
+    return places.insert(place).second; // not used before
+  };
+  for (std::uint32_t i = 0; i != depth; ++i)
+  {
+    CHECK_FALSE(queue.is_full());
+    CHECK(post());
+  }
+  CHECK(queue.is_full());
+  REQUIRE(queue.oldest() != nullptr);
+  CHECK(queue.oldest()->id == 0);
+  CHECK(queue.is_full());
+  queue.take();
+  CHECK_FALSE(queue.is_full());
+  CHECK_FALSE(post());
+  CHECK(queue.is_full());
+  CHECK(queue.oldest()->id == 1);
+}
+
+TEST_CASE("requests of a work queue keep their places when its depth changes")
+{
+  receive_queue queue(4, sizeof(ibv_sge));
+  std::vector<const receive_request*> places;
+  const auto post = [&queue, &places](std::uint64_t index)
+  {
+    receive_request* const place = queue.enter(index);
+    REQUIRE(place != nullptr);
+    queue.posted.store(index + 1);
+    places.push_back(place);
+  };
+  for (std::uint64_t i = 0; i != 4; ++i)
+    post(i);
+  queue.take();
+  REQUIRE(queue.resize(9));
+  for (std::uint64_t i = 4; i != 10; ++i)
+  {
+    CHECK_FALSE(queue.is_full());
+    post(i);
+  }
+  CHECK(queue.is_full());
+  for (std::uint64_t i = 1; i != places.size(); ++i)
+    CHECK(&queue[i] == places[i]);
+}
+
+TEST_CASE("a program's allocator provides the memory of all requests at once")
+{
+  static int calls = 0;
+  calls = 0;
+  queue_memory memory;
+  memory.allocate = [](ibv_pd*, void*, std::size_t size, std::size_t alignment, std::uint64_t)
+  {
+    ++calls;
+    return ::operator new(size, std::align_val_t{alignment});
+  };
+  memory.deallocate = [](ibv_pd*, void*, void* gone, std::uint64_t)
+  {
+    --calls;
+    ::operator delete(gone, std::align_val_t{64});
+  };
+  {
+    receive_queue queue(100, sizeof(ibv_sge), &memory);
+    for (std::uint64_t i = 0; i != queue.depth(); ++i)
+      REQUIRE(queue.enter(i) != nullptr);
+    CHECK(calls == 1);
+  }
+  CHECK(calls == 0);
 }
