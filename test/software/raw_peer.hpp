@@ -43,7 +43,9 @@ class raw_peer
 {
 public:
   /// `receive_buffer`: bytes that the kernel stores while the test reads nothing; 0: the default.
-  explicit raw_peer(std::uint16_t port, int receive_buffer = 0)
+  /// `from`: the address that it connects from.
+  explicit raw_peer(
+    std::uint16_t port, int receive_buffer = 0, std::uint32_t from = INADDR_LOOPBACK)
     : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
   {
     const int on = 1;
@@ -52,6 +54,8 @@ public:
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in at{};
     at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(from);
+    must(::bind(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0, "bind");
     at.sin_port = htons(port);
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;

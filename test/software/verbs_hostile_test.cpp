@@ -44,6 +44,7 @@ TEST_CASE("a device listens only when a queue pair waits and accepts only its pe
   CHECK(refused([](protocol::hello& h) { h.expected_psn = 7; }));
   CHECK(refused([](protocol::hello& h) { h.segment = 0; }));
   CHECK(refused([](protocol::hello& h) { h.proof[3] = std::byte{1}; }));
+  CHECK_FALSE(v.handshake(raw_peer(v.port(), 0, INADDR_LOOPBACK + 1), v.hello()));
   const raw_peer s(v.port());
   CHECK(v.handshake(s, v.hello()));
   // Until the confirmation is read, another hello of the peer says that it has given this one up.
@@ -113,7 +114,7 @@ TEST_CASE("an invalid frame ends the connection and the queue pair")
   h.psn = endpoint::first_psn;
   protocol::header_bytes bytes;
   std::size_t size = 0;
-  const int what = GENERATE(range(0, 8));
+  const int what = GENERATE(range(0, 10));
   CAPTURE(what);
   switch (what)
   {
@@ -159,6 +160,16 @@ TEST_CASE("an invalid frame ends the connection and the queue pair")
     h.op = protocol::opcode::send_only;
     size = encode(h, bytes);
     bytes[1] = std::byte{0x0f};
+    break;
+  case 8: // of another service
+    h.op = protocol::opcode::send_only;
+    h.kind = protocol::service_uc;
+    size = encode(h, bytes);
+    break;
+  case 9: // the end of a lane, with reserved bits
+    bytes = {rdma::software::wire::tcp_detach};
+    bytes[2] = std::byte{1};
+    size = rdma::software::wire::tcp_message_size;
     break;
   }
   s.send(bytes.data(), size);

@@ -328,11 +328,11 @@ TEST_CASE("a queue pair attaches to a further link when the peer answers nothing
     CHECK(each->peer.accept());
 }
 
-TEST_CASE("a connecting queue pair refuses an answer that does not prove the secret")
+TEST_CASE(
+  "a connecting queue pair refuses an answer that does not fit or does not prove the secret")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   namespace protocol = rdma::software::protocol;
-  const bool proves = GENERATE(true, false);
   verbs_device d(on_one_wire("local", patience));
   endpoint e(d);
   silent_context peer(d.gid(), "local");
@@ -351,13 +351,44 @@ TEST_CASE("a connecting queue pair refuses an answer that does not prove the sec
   std::swap(answer.from, answer.to);
   answer.first_psn = asked->expected_psn;
   answer.expected_psn = asked->first_psn.value_or(test::endpoint::first_psn);
-  if (!proves)
+  bool good = false;
+  SECTION("right")
+  {
+    good = true;
+  }
+  SECTION("another secret")
+  {
     secret[0] = std::byte{2};
+  }
+  SECTION("of another queue pair")
+  {
+    answer.from.qp ^= 1;
+  }
+  SECTION("for another queue pair")
+  {
+    answer.to.qp ^= 1;
+  }
+  SECTION("frames that are too small")
+  {
+    answer.segment = 1023;
+  }
+  SECTION("frames that are larger than requested")
+  {
+    answer.segment = asked->segment + 1;
+  }
+  SECTION("another first PSN")
+  {
+    *answer.first_psn ^= 1;
+  }
+  SECTION("another expected PSN")
+  {
+    answer.expected_psn ^= 1;
+  }
   protocol::sign(answer, secret, asked->nonce);
   encode(answer, message.bytes);
   peer.send(message);
   // Otherwise it begins again.
   const wire::attach_message next = peer.receive();
-  CHECK(protocol::is_confirmation(next.bytes, secret, asked->nonce, answer.nonce) == proves);
-  CHECK(protocol::decode_hello(next.bytes).has_value() == !proves);
+  CHECK(protocol::is_confirmation(next.bytes, secret, asked->nonce, answer.nonce) == good);
+  CHECK(protocol::decode_hello(next.bytes).has_value() == !good);
 }

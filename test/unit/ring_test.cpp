@@ -101,10 +101,21 @@ TEST_CASE("a ring reserves space for urgent records")
 TEST_CASE("a reader marks a ring as broken when a length word is invalid")
 {
   rings r;
-  const std::uint32_t word = GENERATE(as<std::uint32_t>(), 1, 63, 65, 2048, 1024 + 64, 0xffffffc0,
-    1024 | ring::skip_bit, 64 | ring::skip_bit, 2048 | ring::skip_bit);
+  const std::uint32_t word = GENERATE(as<std::uint32_t>(), 1, 63, 65, 100, 2048, 1024 + 64,
+    0xffffffc0, 1024 | ring::skip_bit, 64 | ring::skip_bit, 2048 | ring::skip_bit);
   CAPTURE(word);
   r.forge(0, word);
+  CHECK(r.in.front().empty());
+  CHECK(r.in.broken());
+}
+
+TEST_CASE("a reader marks a ring as broken when a skip does not end at the ring's end")
+{
+  rings r;
+  REQUIRE(r.put(8, 1));
+  REQUIRE_FALSE(r.in.front().empty());
+  r.in.pop();
+  r.forge(ring::line, ring::line | ring::skip_bit);
   CHECK(r.in.front().empty());
   CHECK(r.in.broken());
 }
@@ -116,6 +127,25 @@ TEST_CASE("a writer marks a ring as broken when the progress of the reader is im
   {
   }
   r.taken.store(GENERATE(as<std::uint64_t>(), 1u << 20, ~std::uint64_t{0}));
+  CHECK_FALSE(r.put(100, 1));
+  CHECK(r.out.broken());
+}
+
+TEST_CASE("a writer marks a ring as broken when the progress of the reader goes back")
+{
+  rings r;
+  const auto fill = [&r]
+  {
+    while (r.put(100, 1))
+    {
+    }
+  };
+  fill();
+  const std::uint64_t later = 3 * ring::record_size(100);
+  r.taken.store(later);
+  fill();
+  CHECK_FALSE(r.out.broken());
+  r.taken.store(later - ring::line);
   CHECK_FALSE(r.put(100, 1));
   CHECK(r.out.broken());
 }

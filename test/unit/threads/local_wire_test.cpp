@@ -209,6 +209,25 @@ TEST_CASE("a link keeps a bounded number of descriptors that its queue pairs hav
   CHECK(open_descriptors() == before);
 }
 
+TEST_CASE("a link closes the descriptors that arrive for a lane without a queue pair")
+{
+  wire_and_peer w;
+  make_it_ask(w);
+  const std::size_t before = open_descriptors();
+  {
+    const descriptor memory = sealed("offered", 4096);
+    const int fd = memory.get();
+    for (const lane_use which :
+      {lane_use{w.lane.lane + 1u, w.lane.number}, lane_use{w.lane.lane, w.lane.number + 1u}})
+    {
+      const grant_answer offer{which, {}};
+      REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
+    }
+    REQUIRE(w.hear());
+  }
+  CHECK(open_descriptors() == before);
+}
+
 TEST_CASE("the local wire grants a key only after a permitted request with this key")
 {
   wire_and_peer w;
@@ -270,6 +289,62 @@ TEST_CASE("the local wire grants a key only after a permitted request with this 
   }
 }
 
+TEST_CASE("the local wire grants a key with the rights that it has when it is asked")
+{
+  wire_and_peer w;
+  ibv_pd other{};
+  key_note asked;
+  header h;
+  h.op = opcode::write_only;
+  h.length = h.payload = 8;
+  asked.what.key = h.key = w.bind();
+  w.slot->access |= IBV_ACCESS_REMOTE_WRITE;
+  bool granted = false;
+  // Peers that may not write can only be granted memory that nobody but its owner can write to.
+  const test::shared_bytes owned(4096, rdma::software::writers::owner);
+  REQUIRE(w.ask(h));
+  REQUIRE(w.run());
+  SECTION("unchanged")
+  {
+    granted = true;
+  }
+  SECTION("in another protection domain")
+  {
+    w.window->pd = &other;
+  }
+  SECTION("without a remote right")
+  {
+    w.window->access = 0;
+    w.window->shared = {0, owned.size(), owned.data()};
+  }
+  SECTION("through a window of another queue pair")
+  {
+    w.window->owner_qp = w.with.qp + 1;
+  }
+  SECTION("through a window that is not bound")
+  {
+    w.window->bound = false;
+  }
+  REQUIRE(w.ask(&asked, sizeof asked));
+  CHECK(w.run());
+  CHECK(w.has_granted() == granted);
+}
+
+TEST_CASE("the local wire answers no question of an unreliable queue pair")
+{
+  wire_and_peer w;
+  w.with.kind = service_uc;
+  key_note asked;
+  asked.what.key = w.key;
+  asked.what.in_advance = GENERATE(0, 1);
+  asked.what.length = 8;
+  asked.what.address = w.begin();
+  REQUIRE(w.ask(&asked, sizeof asked));
+  CHECK(w.run());
+  CHECK_FALSE(w.has_granted());
+  CHECK(w.responses_in.front().empty());
+}
+
 TEST_CASE("the local wire grants reading only of memory that peers cannot write to")
 {
   wire_and_peer w;
@@ -310,6 +385,106 @@ TEST_CASE("the local wire writes by frames to memory that the peer has sealed")
   char first = 0;
   REQUIRE(::pread(memory.get(), &first, 1, 0) == 1);
   CHECK(first == (is_sealed ? 0 : 1));
+}
+
+TEST_CASE("the local wire accesses the peer's memory only as the grant and the peer permit")
+{
+  wire_and_peer w;
+  const descriptor memory = sealed("offered", large);
+  lane_side& peer = w.shared->side(w.lane.lane, 0);
+  make_it_ask(w);
+  grant(w, memory.get(), peers_key, 0);
+  acknowledge(w, 0);
+  asked_keys(w);
+  ibv_wr_opcode what = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD);
+  const bool reads = what != IBV_WR_RDMA_WRITE;
+  peer.read_depth.store(w.with.max_read_atomic);
+  std::uint64_t remote = peers_address;
+  bool directly = false;
+  SECTION("the first bytes")
+  {
+    directly = true;
+  }
+  SECTION("the last bytes")
+  {
+    remote += large - 8;
+    directly = true;
+  }
+  SECTION("beyond the end")
+  {
+    remote += GENERATE(large - 4, large, large + 8);
+  }
+  SECTION("before the beginning")
+  {
+    remote -= GENERATE(4, 8);
+  }
+  SECTION("the peer's queue pair does not permit it")
+  {
+    peer.rights.store(0);
+  }
+  SECTION("another right than that of the request")
+  {
+    peer.rights.store(reads ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ);
+  }
+  SECTION("the peer permits fewer reads at once")
+  {
+    peer.read_depth.store(w.with.max_read_atomic - 1u);
+    directly = !reads;
+  }
+  SECTION("not aligned")
+  {
+    remote += 4;
+    directly = what != IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  SECTION("the grant has ended")
+  {
+    peer.grants[0].store(0);
+  }
+  send_request& r = *w.queue.enter(1);
+  r.opcode = what;
+  r.flags = IBV_SEND_SIGNALED;
+  r.rkey = peers_key;
+  r.remote = remote;
+  r.length = 8;
+  r.elements = 1;
+  r.elements_begin()[0] = {w.begin(), 8, w.key};
+  w.queue.posted.store(2);
+  REQUIRE(w.run());
+  CHECK(w.told.sent.size() == (directly ? 1 : 0));
+  CHECK(w.requests_in.front().empty() == directly); // otherwise as a frame
+}
+
+TEST_CASE("the local wire ignores a grant that is out of range")
+{
+  wire_and_peer w;
+  const descriptor memory = sealed("range", 4096);
+  const int fd = memory.get();
+  grant_answer offer{w.lane, {}};
+  offer.what.key = peers_key;
+  offer.what.length = 8;
+  bool good = false;
+  SECTION("within the memory")
+  {
+    offer.what.place = 4088;
+    good = true;
+  }
+  SECTION("an index that the page does not have")
+  {
+    offer.what.index = lane_side::grants_max;
+  }
+  SECTION("addresses that wrap around")
+  {
+    offer.what.address = ~std::uint64_t{0} - 3;
+  }
+  SECTION("beyond the memory")
+  {
+    offer.what.place = GENERATE(as<std::uint64_t>(), 4089, 4096, 4097, ~std::uint64_t{0});
+  }
+  make_it_ask(w);
+  REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
+  REQUIRE(w.hear());
+  CHECK(w.under_test.receive(false));
+  CHECK(mapped_as("range").count == (good ? 1 : 0));
 }
 
 TEST_CASE("the local wire unmaps an ended grant with the next one and asks for its key again")
@@ -480,6 +655,24 @@ TEST_CASE("a lane is free again when both ends have detached")
   CHECK(maker.is_over(*last));
 }
 
+TEST_CASE("a message for an earlier use of a lane does not reach its user")
+{
+  lane_table lanes(0);
+  const auto lane = lanes.take(
+    5, [](unsigned) { return true; }, [](unsigned) {});
+  REQUIRE(lane);
+  attach_message late{*lane, rdma::software::protocol::not_ready()};
+  --late.lane.number;
+  rdma::software::protocol::hello_bytes found{};
+  CHECK(lanes.receive(late) == lane_table::purpose::none);
+  CHECK_FALSE(lanes.take_message(*lane, found));
+  CHECK(lanes.receive({*lane, late.bytes}) == lane_table::purpose::user);
+  CHECK(lanes.take_message(*lane, found));
+  CHECK_FALSE(lanes.is_attached(late.lane));
+  CHECK(lanes.leave(late.lane) == 0);
+  CHECK(lanes.leave(*lane) == 5);
+}
+
 TEST_CASE("the local wire closes descriptors that a message must not have and ends the connection")
 {
   wire_and_peer w;
@@ -502,6 +695,11 @@ TEST_CASE("the local wire closes descriptors that a message must not have and en
     {
       REQUIRE(w.send(&note, sizeof note));
     }
+    SECTION("a message of a handshake with a descriptor")
+    {
+      const attach_message message{w.lane, {}};
+      REQUIRE(w.send(&message, sizeof message, one));
+    }
     SECTION("a message of another length")
     {
       REQUIRE(w.send("xyz", 3));
@@ -511,6 +709,18 @@ TEST_CASE("the local wire closes descriptors that a message must not have and en
   CHECK(w.link->ended());
   CHECK(mapped_as("unwanted").count == 0);
   CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a link maps only a segment whose size is fixed and right")
+{
+  constexpr int fixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  constexpr off_t size = wire::segment::size;
+  CHECK(wire::segment::map(sealed("segment", size, fixed)) != nullptr);
+  CHECK(wire::segment::map(sealed("segment", size - 4096, fixed)) == nullptr);
+  CHECK(wire::segment::map(sealed("segment", size + 4096, fixed)) == nullptr);
+  for (const int missing : {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL})
+    CHECK(wire::segment::map(sealed("segment", size, fixed & ~missing)) == nullptr);
+  CHECK(wire::segment::map(descriptor()) == nullptr);
 }
 
 TEST_CASE("a link maps a bounded part of what its peer offers")
@@ -634,9 +844,120 @@ TEST_CASE("the local wire takes a short send and ends the connection at a malfor
   {
     r.payload = GENERATE(41u, 512u, 513u, 0xffffffffu);
   }
+  SECTION("another service than RC")
+  {
+    w.with.kind = GENERATE(service_uc, service_xrc);
+  }
   REQUIRE(w.ask(&r, sizeof r));
   CHECK(w.under_test.receive(false) == good);
   CHECK(w.told.received.size() == (good ? 1 : 0));
+}
+
+TEST_CASE("the local wire takes a short send of at most 512 bytes")
+{
+  wire_and_peer w;
+  w.told.receives.push_back({w.begin(), 4096, w.key});
+  short_record r;
+  r.payload = GENERATE(512u, 513u);
+  std::vector<std::byte> record(sizeof r - sizeof r.bytes + r.payload);
+  std::memcpy(record.data(), &r, sizeof r);
+  REQUIRE(w.ask(record.data(), record.size()));
+  CHECK(w.under_test.receive(false) == (r.payload == 512));
+}
+
+TEST_CASE("the local wire ends the connection at a frame that does not belong there")
+{
+  wire_and_peer w;
+  w.told.receives.push_back({w.begin(), 4096, w.key});
+  header h;
+  h.op = opcode::send_only;
+  h.dest_qp = w.with.qp;
+  h.payload = 8;
+  std::uint32_t bytes = h.payload; // in the record
+  bool request = true;
+  bool good = false;
+  SECTION("well-formed")
+  {
+    good = true;
+  }
+  SECTION("another queue pair's")
+  {
+    h.dest_qp ^= 1;
+  }
+  SECTION("another service's")
+  {
+    h.kind = service_uc;
+  }
+  SECTION("more payload than the record has")
+  {
+    h.payload = w.with.segment;
+  }
+  SECTION("a response among the requests")
+  {
+    h.op = opcode::read_response_only;
+  }
+  SECTION("a request among the responses")
+  {
+    request = false;
+  }
+  header_bytes headers;
+  const std::size_t size = encode(h, headers);
+  std::vector<std::byte> frame(headers.begin(), headers.begin() + static_cast<long>(size));
+  frame.resize(size + bytes);
+  const bool sent =
+    request ? w.ask(frame.data(), frame.size()) : w.respond(frame.data(), frame.size());
+  REQUIRE(sent);
+  CHECK(w.under_test.receive(false) == good);
+  CHECK(w.told.received.size() == (good ? 1 : 0));
+  CHECK_FALSE(w.requests.failed());
+}
+
+TEST_CASE("the local wire takes all responses before an acknowledgement behind them")
+{
+  wire_and_peer w;
+  for (std::uint64_t i = 0; i != 2; ++i)
+  {
+    send_request& r = *w.queue.enter(i);
+    r.opcode = i == 0 ? IBV_WR_RDMA_READ : IBV_WR_SEND;
+    r.flags = IBV_SEND_SIGNALED;
+    r.rkey = peers_key;
+    r.remote = peers_address;
+    r.length = 8;
+    r.elements = 1;
+    r.elements_begin()[0] = {w.begin(), 8, w.key};
+    w.queue.posted.store(i + 1);
+  }
+  REQUIRE(w.run());
+  header h;
+  h.dest_qp = w.with.qp;
+  header_bytes bytes{};
+  // More old acknowledgements than the wire takes at once, then the response to the read.
+  h.op = opcode::acknowledge;
+  h.syndrome = syndrome_ack;
+  h.psn = psn_mask;
+  for (unsigned i = 0; i != 300; ++i)
+    REQUIRE(w.respond(bytes.data(), encode(h, bytes)));
+  h.op = opcode::read_response_only;
+  h.psn = 0;
+  h.payload = 8;
+  std::array<std::byte, max_header_size + 8> response{};
+  const std::size_t size = encode(h, bytes);
+  std::memcpy(response.data(), bytes.data(), size);
+  REQUIRE(w.respond(response.data(), size + 8));
+  // A message with the acknowledgement of the send.
+  h.op = opcode::write_only;
+  h.payload = 0;
+  const std::size_t message = encode(h, bytes);
+  std::byte* const at = w.requests_out.begin(message, false);
+  REQUIRE(at != nullptr);
+  std::memcpy(at, bytes.data(), message);
+  w.requests_out.end(
+    message, lane_side::acknowledged_bit | std::uint32_t{no_credits} << psn_bits | 1);
+  REQUIRE(w.run());
+  REQUIRE(w.run());
+  CHECK_FALSE(w.requests.failed());
+  REQUIRE(w.told.sent.size() == 2);
+  CHECK(w.told.sent[1].status == IBV_WC_SUCCESS);
 }
 
 TEST_CASE("the local wire refuses a short send without a receive and takes it when it is repeated")
