@@ -10,6 +10,7 @@
 #include "software/verbs_fixture.hpp"
 
 #include "common/allocations.hpp"
+#include "common/sleeping_threads.hpp"
 
 #include <array>
 #include <atomic>
@@ -222,6 +223,98 @@ TEST_CASE("arming a completion queue raises an event for completions that raised
   CHECK(w.b.received().next().wr_id == polled++); // the solicited one
   arm(w.b.received(), true);
   CHECK(w.ch.take() == nullptr);
+  poll_all();
+  arm(w.b.received());
+  CHECK(w.ch.take() == nullptr);
+  arm(w.b.received(), true); // it stays armed for any completion
+  REQUIRE(w.b.receive(arrived, w.into.sge()) == 0);
+  REQUIRE(w.a.send(arrived, w.m.sge()) == 0);
+  CHECK(w.ch.is_readable(patience));
+  CHECK(w.ch.take() == queue);
+}
+
+TEST_CASE("a completion queue has one event in its channel, however often it is armed")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // a NIC adds one for each
+  watched_pair w;
+  w.ch.unblock();
+  for (unsigned id = 0; id != 3; ++id)
+  {
+    REQUIRE(w.b.receive(id, w.into.sge()) == 0);
+    arm(w.b.received());
+    REQUIRE(w.a.send(id, w.m.sge()) == 0);
+    CHECK(w.ch.is_readable(patience));
+    CHECK(w.b.received().next().wr_id == id);
+  }
+  CHECK(w.ch.take() == w.b.received().get());
+  CHECK(w.ch.take() == nullptr);
+}
+
+TEST_CASE("a completion queue that is destroyed takes its event out of the channel")
+{
+  const verbs_device near;
+  const verbs_device far;
+  const channel ch(far);
+  ch.unblock();
+  const endpoint a(near);
+  std::optional<endpoint> b(std::in_place, far, with_events(ch));
+  connect(a, *b);
+  CHECK(far.api().destroy_comp_channel(ch.get()) == EBUSY);
+  memory m(near, 8);
+  memory into(far, 8);
+  REQUIRE(b->receive(1, into.sge()) == 0);
+  arm(b->received());
+  REQUIRE(a.send(1, m.sge()) == 0);
+  REQUIRE(ch.is_readable(patience));
+  b.reset();
+  CHECK_FALSE(ch.is_readable(std::chrono::milliseconds(0)));
+  CHECK(ch.take() == nullptr);
+}
+
+TEST_CASE("the destruction of a completion queue waits until its events have been acknowledged")
+{
+  const verbs_device near;
+  const verbs_device far;
+  const channel ch(far);
+  const endpoint a(near);
+  std::optional<endpoint> b(std::in_place, far, with_events(ch));
+  connect(a, *b);
+  memory m(near, 8);
+  memory into(far, 8);
+  REQUIRE(b->receive(1, into.sge()) == 0);
+  arm(b->received());
+  REQUIRE(a.send(1, m.sge()) == 0);
+  ibv_cq* cq = nullptr;
+  void* user = nullptr;
+  REQUIRE(far.api().get_cq_event(ch.get(), &cq, &user) == 0);
+  std::atomic<bool> destroyed{false};
+  std::thread destroyer(
+    [&]
+    {
+      b.reset();
+      destroyed = true;
+    });
+  wait_for_sleeping_threads();
+  CHECK_FALSE(destroyed);
+  far.api().ack_cq_events(cq, 1);
+  destroyer.join();
+}
+
+TEST_CASE("a completion that a poll of an armed completion queue finds raises an event")
+{
+  watched_pair w;
+  w.ch.unblock();
+  const unsigned count = emulated() ? 50 : 300; // often the engine finds it first
+  for (unsigned id = 0; id != count; ++id)
+  {
+    REQUIRE(w.b.receive(id, w.into.sge()) == 0);
+    arm(w.b.received());
+    REQUIRE(w.a.send(id, w.m.sge()) == 0);
+    CHECK(w.b.received().next().wr_id == id);
+    REQUIRE(w.ch.is_readable(patience));
+    CHECK(w.ch.take() == w.b.received().get());
+    CHECK(w.a.sent().next().status == IBV_WC_SUCCESS);
+  }
 }
 
 TEST_CASE("a completion channel is readable exactly while it has an event")

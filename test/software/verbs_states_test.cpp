@@ -266,6 +266,91 @@ TEST_CASE("a completion queue overrun raises an event and ends its queue pairs")
   CHECK(c.a.state() == IBV_QPS_ERR);
 }
 
+TEST_CASE("a completion queue holds as many completions as its depth and keeps them when resized")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // others round the depth up
+  pair_options small;
+  small.completions = 2;
+  connected c(pair_options{}, small);
+  memory from(c.near, 8);
+  memory into(c.far, 8);
+  const auto receive = [&](unsigned id)
+  {
+    REQUIRE(c.b.receive(id, into.sge()) == 0);
+    REQUIRE(c.a.send(id, from.sge()) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS); // acknowledged: the far end has completed it
+  };
+  const auto resize = [&](int depth) { return c.far.api().resize_cq(c.b.received().get(), depth); };
+  unsigned posted = 0;
+  unsigned polled = 0;
+  const auto poll = [&] { CHECK(c.b.received().next().wr_id == polled++); };
+  receive(posted++);
+  receive(posted++);
+  poll();
+  receive(posted++); // into the first entry
+  poll();
+  poll();
+  receive(posted++);
+  receive(posted++);
+  CHECK(resize(1) == EINVAL);
+  poll();
+  receive(posted++);
+  REQUIRE(resize(3) == 0);
+  receive(posted++);
+  while (polled != posted)
+    poll();
+  CHECK_FALSE(c.far.has_event());
+  CHECK(c.b.state() == IBV_QPS_RTS);
+}
+
+TEST_CASE("a reset of a queue pair keeps the completions of others in its completion queue")
+{
+  connected c;
+  memory m(c.near, 8);
+  memory into(c.far, 8);
+  const auto& api = c.far.api();
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = c.b.received().get();
+  init.cap = {1, 1, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* const other = api.create_qp(c.far.pd(), &init);
+  REQUIRE(other != nullptr);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  CHECK(api.modify_qp(
+          other, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+    == 0);
+  REQUIRE(c.b.receive(1, into.sge()) == 0);
+  REQUIRE(c.a.send(1, m.sge()) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  attr.qp_state = IBV_QPS_RESET;
+  CHECK(api.modify_qp(other, &attr, IBV_QP_STATE) == 0);
+  CHECK(api.destroy_qp(other) == 0);
+  CHECK(c.b.received().next().wr_id == 1);
+}
+
+TEST_CASE("a poll of one completion queue returns no completion of another one")
+{
+  connected c;
+  memory m(c.near, 8);
+  memory into(c.far, 8);
+  for (unsigned id = 0; id != 50; ++id)
+  {
+    REQUIRE(c.b.receive(id, into.sge()) == 0);
+    REQUIRE(c.a.send(id, m.sge()) == 0);
+    bool found = false;
+    REQUIRE(until(
+      [&]
+      {
+        found = found || c.b.sent().poll().has_value();
+        return found || c.a.sent().poll().has_value();
+      }));
+    REQUIRE_FALSE(found);
+    CHECK(c.b.received().next().wr_id == id);
+  }
+}
+
 TEST_CASE("a completion queue overruns although a poll takes the first of the completions itself")
 {
   BOOST_RDMA_TEST_NEEDS(affiliated_events);
@@ -339,6 +424,10 @@ TEST_CASE("objects in use cannot be destroyed and the device's limits apply")
   CHECK(api.create_cq(d.context(), 0, nullptr, nullptr, 0) == nullptr);
   CHECK(api.create_cq(d.context(), limits.max_cqe + 1, nullptr, nullptr, 0) == nullptr);
   CHECK(errno == EINVAL);
+  const int vectors = d.context()->num_comp_vectors;
+  CHECK(api.create_cq(d.context(), 8, nullptr, nullptr, vectors) == nullptr);
+  CHECK(api.create_cq(d.context(), 8, nullptr, nullptr, -1) == nullptr);
+  CHECK(api.resize_cq(cq.get(), limits.max_cqe + 1) != 0);
   CHECK(api.resize_cq(cq.get(), 100) == 0);
   CHECK(cq.get()->cqe >= 100);
   ibv_qp_init_attr init{};

@@ -207,6 +207,8 @@ TEST_CASE_METHOD(fixture, "a batch is refused by the first rule that a request v
     check(rdma::batch().send(std::array{bytes(1), bytes(1), bytes(1)})) == error::too_many_buffers);
   CHECK(check(rdma::batch().send(many)) == error::too_many_buffers);
   CHECK(check(rdma::batch().write(bytes(2), remote(1))) == error::remote_range_too_small);
+  limits.send_sge_max = sge_max;
+  CHECK(check(rdma::batch().send(many)) == error::too_many_buffers);
   limits.peer_features = 0;
   CHECK(check(rdma::batch().send_with_immediate(bytes(1), 5)) == not_supported);
 }
