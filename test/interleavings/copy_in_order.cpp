@@ -85,6 +85,7 @@ struct polled_write : rl::test_suite<polled_write<Parts...>, 2>
 TEST_CASE("a program that polls the last word of a write finds the bytes before it")
 {
   checker::check_interleavings<polled_write<words>>(20'000, checker::unlimited);
+  checker::check_interleavings<polled_write<words - 2, 2>>(20'000, checker::unlimited);
 }
 
 TEST_CASE("a program that polls a word finds the writes before the write of the word")

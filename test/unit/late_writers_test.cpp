@@ -7,6 +7,9 @@
 
 #include "verbs/software/memory/late_writers.hpp"
 
+#include "verbs/software/atomics.hpp"
+#include "verbs/software/memory/grant_word.hpp"
+
 #include "common/catch.hpp"
 #include "common/patience.hpp"
 
@@ -109,6 +112,17 @@ TEST_CASE("waits take at first what the budget has, and then their share of the 
   now += 24h;
   CHECK(budget.take(now, 0ms));
   CHECK_FALSE(budget.take(now, waiting_budget::largest));
+}
+
+TEST_CASE("a peer that keeps its mark notices the end of a grant at its next access")
+{
+  constexpr std::uint32_t generation = 3;
+  std::atomic<std::uint32_t> word{generation};
+  std::atomic<std::uint32_t> mark{0};
+  rdma::software::grant_mark mine;
+  REQUIRE(mine.enter(mark, 1, word, generation));
+  CHECK(rdma::software::withdraw_grant<rdma::software::atomics>(word, mark, 1));
+  CHECK_FALSE(mine.enter(mark, 1, word, generation));
 }
 
 } // namespace test
