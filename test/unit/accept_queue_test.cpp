@@ -64,6 +64,11 @@ public:
     unclaimed_client none;
     deliver(lock_type(mutex_), none);
   }
+  std::size_t ready_clients()
+  {
+    const lock_type lock(mutex_);
+    return ready(lock);
+  }
   void close() override
   {
     {
@@ -130,6 +135,8 @@ TEST_CASE("an accept queue completes each operation once and reports each change
   SECTION("closing ends all operations and refuses others")
   {
     tested->close();
+    tested->deliver_one();
+    CHECK(tested->ready_clients() == 0);
     tested->get_request(io, requests);
     io.poll();
     CHECK(accepts == std::vector<error_code>(2, asio::error::operation_aborted));
@@ -150,6 +157,22 @@ TEST_CASE("an accept queue completes each operation once and reports each change
     CHECK(accepts.empty());
     CHECK(requests.empty());
   }
+  tested->abandon();
+}
+
+TEST_CASE("an accept queue keeps a bounded number of clients and skips those that have left")
+{
+  asio::io_context io;
+  const auto tested = std::make_shared<queue>();
+  std::vector<error_code> accepts;
+  tested->deliver_one();
+  tested->deliver_one();
+  CHECK(tested->ready_clients() == 1);
+  tested->accept(io, accepts);
+  io.poll();
+  CHECK(accepts.empty()); // the client is not connected
+  CHECK(tested->ready_clients() == 0);
+  CHECK(tested->changes == std::vector<std::size_t>{1});
   tested->abandon();
 }
 

@@ -286,6 +286,22 @@ TEST_CASE("the control channel performs every transition and ignores all other e
   CHECK(found == transitions.size());
 }
 
+TEST_CASE("the control channel reports once that the peer has finished")
+{
+  channel c;
+  c.bring_to(phase::established);
+  CHECK(c.frame(frame_type::finished) == "report peer finished");
+  CHECK(c.frame(frame_type::finished).empty());
+}
+
+TEST_CASE("the control channel keeps the reason of its end when the stream ends later")
+{
+  channel c;
+  c.bring_to(phase::closing);
+  CHECK(c.text(c.machine.on_stream_end(error::peer_lost)) == "close");
+  CHECK(c.machine.reason() == boost::asio::error::operation_aborted);
+}
+
 TEST_CASE("the control channel ends with the error of any step and requests its clean-up")
 {
   step_script<channel>(channel(),

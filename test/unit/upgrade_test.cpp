@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "boost_rdma/upgrade.hpp"
 #include "common/catch.hpp"
 #include "connect/control_frame.hpp"
 #include "connect/log.hpp"
@@ -159,7 +160,7 @@ TEST_CASE(
     make_upgrade_request("h", bad, introduce(), ec);
     return ec == boost::asio::error::invalid_argument;
   };
-  for (const char* target : {"", "rdma", "/a b", "/a\r\nX: y"})
+  for (const char* target : {"", "rdma", "/a b", "/a\r\nX:y"})
     CHECK(invalid([&](auto& o) { o.target = target; }));
   CHECK(invalid([](auto& o) { o.host = "a\nb"; }));
   for (const char* name :
@@ -186,11 +187,12 @@ TEST_CASE("judge_upgrade refuses handshake parameters that are out of range or t
          "fall-back=1", "fall-back=0;heartbeat=5000", "confirm=0", "confirm=1"})
     CHECK(with("Rdma-Parameters: " + std::string(parameters) + "\r\n") == good);
   for (const char* parameters : {"x", "heartbeat=", "heartbeat=99", "heartbeat=3600001",
-         "heartbeat=-1", "heartbeat=1e3", "heartbeat=500;heartbeat=500", "fall-back=2",
-         "fall-back=1;fall-back=1", "confirm=2", "confirm=", "confirm=0;confirm=0"})
+         "heartbeat=-1", "heartbeat=1e3", "heartbeat=500x", "heartbeat=500;heartbeat=500",
+         "fall-back=2", "fall-back=1;fall-back=1", "confirm=2", "confirm=", "confirm=0;confirm=0"})
     CHECK(with("Rdma-Parameters: " + std::string(parameters) + "\r\n") == bad);
   CHECK(with("Rdma-Parameters: fall-back=1\r\nRdma-Parameters: fall-back=1\r\n") == bad);
-  CHECK(with("Rdma-Parameters: " + std::string(600, ';') + "\r\n") == bad);
+  CHECK(with("Rdma-Parameters: later=" + std::string(500, 'x') + "\r\n") == good);
+  CHECK(with("Rdma-Parameters: later=" + std::string(600, 'x') + "\r\n") == bad);
   CHECK(with("Rdma-Data: 00ff\r\n") == good);
   CHECK(with("Rdma-Data: 00f\r\n") == bad);
   CHECK(with("Rdma-Data: xx\r\n") == bad);
@@ -246,6 +248,16 @@ TEST_CASE("judge_upgrade answers 426 Upgrade Required to a request without an up
 
   const auto answer = make_upgrade_refusal(http::status::upgrade_required, "why");
   CHECK(answer[http::field::upgrade] == "boost-rdma/1");
+}
+
+TEST_CASE("a refusal has an error status and a reason of one line")
+{
+  CHECK(make_upgrade_refusal(http::status::conflict, "a\r\nX: \x7f")["Rdma-Reason"] == "a??X: ?");
+  for (const unsigned status : {101u, 200u, 399u, 600u})
+    CHECK(rdma::refuse_upgrade(static_cast<http::status>(status), "why").result()
+      == http::status::internal_server_error);
+  for (const http::status status : {http::status::bad_request, http::status{599}})
+    CHECK(rdma::refuse_upgrade(status, "why").result() == status);
 }
 
 TEST_CASE("judge_upgrade answers a malformed request with the status of its fault")
@@ -314,6 +326,13 @@ TEST_CASE("judge_answer refuses an answer that lacks a field or selects an unreq
   const std::string endpoint = "Rdma-Endpoint: " + example().text() + "\r\n";
   CHECK(answer_error(start + "Connection: Upgrade\r\nUpgrade: boost-rdma/2\r\n" + endpoint + "\r\n")
     == error::version_mismatch);
+  CHECK(answer_error(start + "Connection: Upgrade\r\nUpgrade: boost-rdma/1, boost-rdma/2\r\n"
+          + endpoint + "\r\n")
+    == error::version_mismatch);
+  CHECK(answer_error("HTTP/1.0 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+                     "Upgrade: boost-rdma/1\r\n"
+          + endpoint + "\r\n")
+    == error::not_an_acceptor);
   CHECK(answer_error(start + "Upgrade: boost-rdma/1\r\n" + endpoint + "\r\n")
     == error::not_an_acceptor);
   CHECK(answer_error(start + "Connection: Upgrade\r\nUpgrade: boost-rdma/1\r\n\r\n")
