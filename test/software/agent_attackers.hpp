@@ -190,13 +190,14 @@ public:
     return answers_.back();
   }
 
-  // Returns the first received message of this type.
-  agent_message await(message_type type)
+  // Returns the received message of this type with this number, from zero.
+  agent_message await(message_type type, std::size_t number = 0)
   {
     const auto found = [&]
     {
+      std::size_t before = 0;
       return std::find_if(answers_.begin(), answers_.end(),
-        [&](const agent_message& each) { return each.type == type; });
+        [&](const agent_message& each) { return each.type == type && before++ == number; });
     };
     REQUIRE(run_until(f_.io, [&] { return found() != answers_.end(); }));
     return *found();
