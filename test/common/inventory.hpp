@@ -65,6 +65,34 @@ struct inventory
   }
 };
 
+/// The same and the mappings of memory that this process shares with its peers.
+struct holdings : inventory
+{
+  static std::size_t count_shared_mappings()
+  {
+    std::size_t found = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);)
+      found += line.find("memfd:boost_rdma") != std::string::npos ? 1 : 0;
+    return found;
+  }
+
+  std::size_t shared_mappings = count_shared_mappings();
+
+  /// Returns true if there is nothing that `other` does not have.
+  [[nodiscard]] bool is_at_most(const holdings& other) const
+  {
+    return descriptors <= other.descriptors && threads <= other.threads
+      && shared_mappings <= other.shared_mappings;
+  }
+
+  friend std::ostream& operator<<(std::ostream& out, const holdings& what)
+  {
+    return out << static_cast<const inventory&>(what) << ", " << what.shared_mappings
+               << " shared mappings";
+  }
+};
+
 /// Waits until the inventory equals `before` or the time limit expires; returns the last one.
 [[nodiscard]] inline inventory settled_inventory(const inventory& before)
 {

@@ -11,12 +11,16 @@
 #include "common/catch.hpp"
 #include "software/connect_fixture.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -128,6 +132,77 @@ struct end_watcher
 
 private:
   rdma::registered_buffer buffer_;
+};
+
+/// The clients that an acceptor has served.
+class served_clients
+{
+public:
+  struct served_client
+  {
+    explicit served_client(rdma::queue_pair accepted)
+      : peer(std::move(accepted))
+      , of_peer(peer)
+    {
+    }
+    /// Returns true unless it is one of those that send data, as still_peer does.
+    [[nodiscard]] bool good() const { return peer.peer_data().empty(); }
+
+    rdma::queue_pair peer;
+    end_watcher of_peer;
+  };
+
+  explicit served_clients(rdma::acceptor& acceptor)
+    : acceptor_(acceptor)
+  {
+    accept();
+  }
+
+  /// Connects another client and waits until it is the `number`th good one that was accepted.
+  [[nodiscard]] bool serve_another(connect_fixture& f, std::size_t number)
+  {
+    plain_record connected;
+    rdma::queue_pair client(f.io, f.client_context);
+    client.async_connect(acceptor_.local_endpoint(), connected.handler());
+    const auto served = [&] {
+      return static_cast<std::size_t>(std::ranges::count_if(all_, &served_client::good)) == number;
+    };
+    return run_until(f.io, [&] { return connected.done() && (connected.ec || served()); })
+      && !connected.ec;
+  }
+
+  [[nodiscard]] bool is_last_lost() const { return !all_.empty() && !all_.back().good(); }
+  [[nodiscard]] bool all_done() const
+  {
+    return std::ranges::all_of(all_, [](const served_client& each) { return each.of_peer.done(); });
+  }
+  void close()
+  {
+    for (served_client& each : all_)
+      each.peer.close();
+  }
+  [[nodiscard]] const std::deque<served_client>& all() const { return all_; }
+  [[nodiscard]] int failures() const { return failures_; }
+
+private:
+  void accept()
+  {
+    acceptor_.async_accept(
+      [this](error_code ec, rdma::queue_pair accepted)
+      {
+        if (ec)
+        {
+          ++failures_;
+          return;
+        }
+        all_.emplace_back(std::move(accepted));
+        accept();
+      });
+  }
+
+  rdma::acceptor& acceptor_;
+  std::deque<served_client> all_;
+  int failures_ = 0;
 };
 
 } // namespace test
