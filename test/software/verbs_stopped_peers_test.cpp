@@ -15,14 +15,18 @@
 #include "verbs/software/wire/segment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include <fcntl.h>
@@ -100,6 +104,20 @@ void write_twice(const endpoint& e, const memory& m, const end_name& peer)
 {
   for (unsigned i = 0; i != 2; ++i)
     write_once(e, m, peer);
+}
+
+/// Returns the number of descriptors of other processes, see pidfd_open(2).
+std::ptrdiff_t process_descriptors()
+{
+  namespace fs = std::filesystem;
+  std::ptrdiff_t found = 0;
+  for (const auto& each : fs::directory_iterator("/proc/self/fd"))
+  {
+    std::error_code gone; // the iterator's own one
+    const std::string target = fs::read_symlink(each.path(), gone).string();
+    found += target.find("pidfd") != std::string::npos ? 1 : 0;
+  }
+  return found;
 }
 
 /// Connects, and writes until there is enough().
@@ -230,6 +248,28 @@ TEST_CASE(
   serve_until_met(e, other.line());
   other.stop();
   CHECK(returns([&] { m.reset(); }, [&] { other.kill(); }));
+}
+
+TEST_CASE("peers that were killed in the middle of a write hold no descriptors")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  using peer = child<bool (*)(const out_of_band&)>;
+  std::array<std::unique_ptr<peer>, 3> others;
+  for (auto& each : others)
+    each = std::make_unique<peer>(&write_directly);
+  verbs_device d;
+  shared_region m(d, size);
+  for (auto& each : others)
+  {
+    endpoint e(d);
+    connect_to(e, each->line().exchange(m.named(e.name())));
+    serve_until_met(e, each->line());
+    each->stop();
+    leave_marks();
+    each->kill();
+    must(e.to(IBV_QPS_RESET) == 0, "reset");
+  }
+  CHECK(process_descriptors() <= 1); // of the last one
 }
 
 TEST_CASE("a peer that claims to copy for ever does not delay others")

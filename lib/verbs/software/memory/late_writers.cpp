@@ -120,6 +120,8 @@ void late_writers::add(const void* at, std::size_t size, std::shared_ptr<memory_
 {
   late_writer_list& list = late_writer_list::of_process();
   const std::lock_guard lock(list.mutex);
+  // Each one keeps a descriptor and a mapping. A program that deregisters nothing asks for none.
+  list.forget_those_that_ended();
   if (!by->process)
     by->process = process_of(socket);
   try
