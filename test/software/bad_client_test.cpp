@@ -160,18 +160,38 @@ TEST_CASE("an acceptor serves good clients while bad clients stay connected")
     CHECK(f.serves_a_good_client());
 }
 
-TEST_CASE("an acceptor evicts silent clients when the number of handshakes is at its limit")
+TEST_CASE(
+  "an acceptor evicts the oldest silent client when the number of handshakes is at its limit")
 {
   rdma::acceptor_options options;
   options.handshakes_max = 4;
+  options.handshakes_per_address_max = 4;
+  options.handshake_timeout = std::chrono::minutes(10); // which no client waits for
   connect_fixture f(options);
+  bad_client described(f);
+  const std::string request = good_request(described.endpoint());
   std::vector<plain_peer> idlers;
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
-  for (int i = 0; i < 12; ++i)
+  for (std::size_t i = 0; i != options.handshakes_max; ++i)
     idlers.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
-  CHECK(f.serves_a_good_client(server));
-  CHECK(idlers.front().read_end()); // the oldest handshake was evicted
+  SECTION("as many clients as there are places have one each")
+  {
+    for (plain_peer& each : idlers)
+      each.send(request);
+    for (plain_peer& each : idlers)
+      CHECK(status_of(each.read_header()) == "HTTP/1.1 101");
+  }
+  SECTION("one more has the place of the oldest")
+  {
+    CHECK(f.serves_a_good_client(server));
+    CHECK(idlers.front().read_end());
+    for (std::size_t i = 1; i != idlers.size(); ++i)
+    {
+      idlers[i].send(request);
+      CHECK(status_of(idlers[i].read_header()) == "HTTP/1.1 101");
+    }
+  }
 }
 
 TEST_CASE("an acceptor drops a client that exceeds the handshake time-out")
