@@ -211,7 +211,9 @@ TEST_CASE("a server of RPC ends the connection when a client answers a part that
   const auto stream = std::make_shared<simulated_stream>(world.random, 10'000);
   const auto far = std::make_shared<simulated_stream>(world.random, 10'000);
   simulated_stream::join(stream, far);
-  simulated_server server(world, stream, {.bytes = 1});
+  rdma::rpc::server_options options;
+  options.bytes = 1;
+  simulated_server server(world, stream, options);
   const auto come_to_rest = [&]
   {
     for (bool progress = true; progress;)
