@@ -870,7 +870,7 @@ TEST_CASE("a peer that is stopped or killed at any instruction of an access dela
   const auto value = seed();
   CAPTURE(value);
   std::minstd_rand random(value);
-  const auto [what, size] = GENERATE(table<kind, std::size_t>({{kind::write, 24},
+  const auto [what, size] = GENERATE(Catch::Generators::table<kind, std::size_t>({{kind::write, 24},
     {kind::write, 1000}, {kind::write, 6000}, {kind::read, 1000}, {kind::fetch_add, 8}}));
   CAPTURE(what, size);
   accesses a(what, size);
