@@ -68,6 +68,7 @@ constinit call_stack stack;                             // of the first call tha
 constinit std::atomic<const char*> first_call{nullptr}; // of that call
 constinit std::atomic<int> first_fault{0};
 constinit std::atomic<unsigned> chosen{0};
+constinit std::atomic<int> additions_until_failure{-1}; // to epoll sets; negative: none fails
 
 #if BOOST_RDMA_TEST_OWN_CALLS
 
@@ -473,6 +474,9 @@ int getsockopt(int fd, int level, int option, void* value, socklen_t* size) noex
 
 int epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept
 {
+  if (operation == EPOLL_CTL_ADD && additions_until_failure.load() >= 0
+    && additions_until_failure.fetch_sub(1) == 0)
+    return fail(ENOSPC);
   // Asio does not check the result for its own eventfd and timerfd.
   const bool is_own = event != nullptr && (event->events & ~EPOLLET) == (EPOLLIN | EPOLLERR);
   const int fault =
@@ -674,6 +678,11 @@ failing_calls::failing_calls(std::size_t n, bool lasting, unsigned choice) noexc
   : injected_faults(
     (stack.prepare(), chosen.store(choice, std::memory_order_relaxed), calls), n, lasting)
 {
+}
+
+void fail_epoll_addition(int n) noexcept
+{
+  system_calls::additions_until_failure.store(n);
 }
 
 bool failing_calls::are_supported() noexcept

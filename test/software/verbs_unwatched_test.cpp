@@ -6,24 +6,17 @@
 //
 
 #include "common/sanitizers.hpp"
+#include "common/system_calls.hpp"
 #include "software/verbs_fixture.hpp"
 
-#include <atomic>
-#include <cerrno>
 #include <fstream>
 #include <string>
-
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 // Tests connections whose sockets cannot be watched, as when fs.epoll.max_user_watches is reached.
 
 #if !BOOST_RDMA_TEST_THREAD_SANITIZER // which replaces this function itself
 
 namespace {
-
-std::atomic<int> additions_until_failure{-1}; // -1: none fails
 
 /// Returns the number of links of the local wire in this process.
 unsigned count_links()
@@ -36,18 +29,6 @@ unsigned count_links()
 }
 
 } // namespace
-
-// Replaces the function of the C library in this program.
-extern "C" int epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept
-{
-  if (operation == EPOLL_CTL_ADD && additions_until_failure.load() >= 0
-    && additions_until_failure.fetch_sub(1) == 0)
-  {
-    errno = ENOSPC;
-    return -1;
-  }
-  return static_cast<int>(::syscall(SYS_epoll_ctl, set, operation, fd, event));
-}
 
 using namespace test;
 
@@ -76,10 +57,10 @@ TEST_CASE("a connection whose socket cannot be watched is replaced by another on
   REQUIRE(until([] { return count_links() == 0; })); // the next connection makes a link
   endpoint a(near);
   endpoint b(far);
-  additions_until_failure = which;
+  fail_epoll_addition(which);
   connect(a, b);
   write(a);
-  additions_until_failure = -1;
+  fail_epoll_addition(-1);
 }
 
 #endif
