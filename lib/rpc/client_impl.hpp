@@ -66,7 +66,7 @@ private:
   void on_memory() override;
   [[nodiscard]] bool expects(const lock_type&) const override
   {
-    return calls_.submitted() != 0 || connecting_ || !withdrawing_.empty();
+    return calls_.submitted() != 0 || connecting_ || !withdrawing_.empty() || ended_bindings_ != 0;
   }
   [[nodiscard]] std::shared_ptr<client_impl> self()
   {
@@ -112,10 +112,11 @@ private:
 
   method_map methods_; // of the server
   call_table calls_;
-  call_list answered_;    // their handlers are called next
-  call_list unfinished_;  // there was no memory to post their handlers
-  std::size_t parts_ = 0; // added to the messages since some have left
-  call_list withdrawing_; // have ended, and the server may use what they expose
+  call_list answered_;             // their handlers are called next
+  call_list unfinished_;           // there was no memory to post their handlers
+  std::size_t parts_ = 0;          // added to the messages since some have left
+  call_list withdrawing_;          // have ended, and the server may use what they expose
+  std::size_t ended_bindings_ = 0; // calls that have ended, while their windows are being bound
   call::time_point alarm_at_ = call::time_point::max();
   call::time_point connect_until_ = call::time_point::max();
   std::optional<waiting_handler<>> connecting_;

@@ -46,6 +46,11 @@ void client_impl::on_bound(exposed_memory& what, const error_code& ec)
     const lock_type lock(mutex_);
     if (--what.binds == 0)
       ended = std::exchange(what.ended, nullptr);
+    if (ended != nullptr)
+    {
+      --ended_bindings_;
+      flush(lock);
+    }
   }
   if (ec) // the server has a key that opens nothing
     end(ec);
@@ -80,7 +85,8 @@ void client_impl::conclude(call& what, bool here)
     if (exposed->binds != 0)
     {
       exposed->ended = &what; // the handlers of the binds own it
-      return;
+      ++ended_bindings_;
+      return flush(lock); // unless somebody reads, nobody polls the queue pair
     }
     exposed->close();
   }

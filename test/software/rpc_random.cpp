@@ -23,15 +23,16 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
 #include <thread>
+#include <vector>
 
 namespace test::rpc_random {
 
@@ -212,7 +213,9 @@ TEST_CASE("calls that end at random points end once, and their memory is not cha
 {
   const auto transports =
     GENERATE(rdma::stream_transports::rdma_or_tcp, rdma::stream_transports::tcp);
-  const std::size_t total = exhaustive() ? 5'000'000 : emulated() ? 100 : 1000;
+  // With one caller, nothing else makes the client go on while its call ends.
+  const std::size_t caller_count = GENERATE(1, 8);
+  const std::size_t total = exhaustive() ? 2'500'000 : emulated() ? 100 : 1000;
   const std::uint32_t seed = std::random_device()();
   CAPTURE(seed);
   host far(transports);
@@ -220,9 +223,10 @@ TEST_CASE("calls that end at random points end once, and their memory is not cha
   asio::io_context io;
   std::minstd_rand random(seed);
   std::optional<rpc::client> client;
-  std::array<std::optional<caller>, 8> callers;
-  for (std::optional<caller>& each : callers)
-    each.emplace(context, &each == callers.data() ? 256 * 1024 : 16 * 1024, random());
+  std::vector<std::unique_ptr<caller>> callers;
+  while (callers.size() != caller_count)
+    callers.push_back(
+      std::make_unique<caller>(context, callers.empty() ? 256 * 1024 : 16 * 1024, random()));
   const auto all_idle = [&]
   { return std::ranges::all_of(callers, [](const auto& each) { return each->is_idle; }); };
   std::size_t started = 0;
@@ -237,7 +241,7 @@ TEST_CASE("calls that end at random points end once, and their memory is not cha
       REQUIRE(run_until(io, [&] { return r.done(); }));
       REQUIRE(r.ec == error_code());
     }
-    for (std::optional<caller>& each : callers)
+    for (const auto& each : callers)
       if (each->is_idle && started != total)
       {
         each->start(*client);
@@ -252,7 +256,7 @@ TEST_CASE("calls that end at random points end once, and their memory is not cha
   client.reset();
   std::size_t ended = 0;
   std::size_t succeeded = 0;
-  for (std::optional<caller>& each : callers)
+  for (const auto& each : callers)
   {
     each->check();
     CHECK(each->changed_later == 0);
