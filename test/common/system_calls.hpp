@@ -32,8 +32,8 @@ public:
   [[nodiscard]] static bool are_supported() noexcept;
 };
 
-/// Makes the n-th addition to an epoll set from now on fail with ENOSPC (0 is the next one), as when
-/// fs.epoll.max_user_watches is reached; none if n is negative. Not with the thread sanitizer.
+/// Makes the n-th addition to an epoll set from now on fail with ENOSPC (0 is the next one), as
+/// when fs.epoll.max_user_watches is reached; none if n is negative. Not with the thread sanitizer.
 void fail_epoll_addition(int n) noexcept;
 
 /// Returns the first call that failed, its error and its call stack.

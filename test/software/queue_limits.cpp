@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint32_t absurd = std::numeric_limits<std::uint32_t>::max();
 
 template <class Make>
-error_code refusal(Make make)
+error_code refusal_of(Make make)
 {
   try
   {
@@ -70,9 +70,9 @@ TEST_CASE("a completion queue is accepted at the limit of the device and refused
   const std::uint32_t most = context.default_device().max_completions();
   REQUIRE(most == 64);
   for (const std::uint32_t depth : {most + 1, absurd})
-    CHECK(refusal([&] { rdma::completion_queue(io, context, {.depth = depth}); })
+    CHECK(refusal_of([&] { rdma::completion_queue(io, context, {.depth = depth}); })
       == rdma::error::queue_too_deep);
-  CHECK(refusal([&] { rdma::completion_queue(io, context, {.depth = most}); }) == error_code());
+  CHECK(refusal_of([&] { rdma::completion_queue(io, context, {.depth = most}); }) == error_code());
 }
 
 TEST_CASE("a shared receive queue is accepted at the limit of the device and refused above it")
@@ -83,11 +83,11 @@ TEST_CASE("a shared receive queue is accepted at the limit of the device and ref
   const ibv_device_attr limits = limits_of(context);
   const auto most = static_cast<std::uint32_t>(std::min(limits.max_srq_wr, limits.max_cqe));
   for (const std::uint32_t depth : {most + 1, absurd})
-    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(depth)); })
+    CHECK(refusal_of([&] { rdma::shared_receive_queue(io, context, queue_of_depth(depth)); })
       == rdma::error::queue_too_deep);
   rdma::shared_receive_queue_options deepest = queue_of_depth(most);
   deepest.completions.emplace(io, context, rdma::completion_queue_options{.depth = most});
-  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, deepest); }) == error_code());
+  CHECK(refusal_of([&] { rdma::shared_receive_queue(io, context, deepest); }) == error_code());
   REQUIRE(run_out(io));
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("a shared receive accepts SGEs up to the limit of the device")
   for (const std::uint32_t buffers : {most + 1, absurd})
   {
     options.max_sge = buffers;
-    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, options); })
+    CHECK(refusal_of([&] { rdma::shared_receive_queue(io, context, options); })
       == rdma::error::queue_too_deep);
   }
 
@@ -136,25 +136,25 @@ TEST_CASE("queues are refused when their completion queue cannot hold their comp
   const std::uint32_t most = context.default_device().max_completions();
   REQUIRE(most == 64);
   const rdma::queue_pair_options all = of_depths(most / 2, most / 2);
-  CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(most / 2, most / 2 + 1)); })
+  CHECK(refusal_of([&] { rdma::queue_pair(io, context, of_depths(most / 2, most / 2 + 1)); })
     == rdma::error::queue_too_deep);
   for (int i = 0; i < 3; ++i) // neither a refused nor a destroyed queue pair reserves completions
   {
     rdma::queue_pair first(io, context, all);
-    CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
+    CHECK(refusal_of([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
       == rdma::error::queue_too_deep);
     CHECK(first.is_open());
   }
 
-  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most + 1)); })
+  CHECK(refusal_of([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most + 1)); })
     == rdma::error::queue_too_deep);
   for (int i = 0; i < 3; ++i)
   {
     rdma::shared_receive_queue first(io, context, queue_of_depth(most));
-    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(1)); })
+    CHECK(refusal_of([&] { rdma::shared_receive_queue(io, context, queue_of_depth(1)); })
       == rdma::error::queue_too_deep);
-    CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
+    CHECK(refusal_of([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
       == rdma::error::queue_too_deep);
   }
-  CHECK(refusal([&] { rdma::queue_pair(io, context, all); }) == error_code());
+  CHECK(refusal_of([&] { rdma::queue_pair(io, context, all); }) == error_code());
 }
