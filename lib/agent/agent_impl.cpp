@@ -399,7 +399,7 @@ void agent_impl::end_in_turn(const error_code& reason, int attempts)
     }
     catch (const std::bad_alloc&)
     {
-      // What has arrived is lost.
+      // The messages that have arrived are lost.
     }
   end(reason);
 }

@@ -29,7 +29,7 @@
 
 namespace test {
 
-/// What fails in a round.
+/// A round has one kind of fault.
 enum class fault
 {
   allocation,  ///< the n-th allocation
@@ -291,6 +291,16 @@ private:
   const std::uint_fast32_t seed_ = std::random_device()();
   std::minstd_rand random_{seed_};
 };
+
+/// Returns options by which operations with a lost peer end soon.
+inline rdma::queue_pair_options faulty_round_options()
+{
+  rdma::queue_pair_options options;
+  options.connect_timeout = std::chrono::milliseconds(500);
+  options.retry_count = 1;
+  options.rnr_retry_count = 1;
+  return options;
+}
 
 /// Runs rounds with failing allocations.
 template <class Scene>

@@ -29,8 +29,8 @@ struct connecting_by_cm
     if (!round.make(
           [&]
           {
-            client.emplace(io, client_context, impatient());
-            server.emplace(io, server_context, impatient());
+            client.emplace(io, client_context, faulty_round_options());
+            server.emplace(io, server_context, faulty_round_options());
           }))
       return;
     const auto& receive =
@@ -75,15 +75,6 @@ struct connecting_by_cm
     return next_client(*this, connected)
       .is_served([&](rdma::queue_pair& next)
         { cm::async_connect(next, acceptor.local_endpoint(), connected.handler()); });
-  }
-
-  static rdma::queue_pair_options impatient()
-  {
-    rdma::queue_pair_options options;
-    options.connect_timeout = std::chrono::milliseconds(500);
-    options.retry_count = 1;
-    options.rnr_retry_count = 1;
-    return options;
   }
 
   asio::io_context io;

@@ -24,7 +24,7 @@ struct connecting : connect_fixture
 {
   void run(faulty_round& round)
   {
-    if (!round.make([&] { client.emplace(io, client_context, impatient()); }))
+    if (!round.make([&] { client.emplace(io, client_context, faulty_round_options()); }))
       return;
     const auto& accept = round.start([&](auto handler) { acceptor.async_accept(handler); },
       [&](rdma::queue_pair made) { server.emplace(std::move(made)); });
@@ -56,15 +56,6 @@ struct connecting : connect_fixture
     return next_client(*this, connected)
       .is_served([&](rdma::queue_pair& next)
         { next.async_connect(acceptor.local_endpoint(), connected.handler()); });
-  }
-
-  static rdma::queue_pair_options impatient()
-  {
-    rdma::queue_pair_options options;
-    options.connect_timeout = std::chrono::milliseconds(500);
-    options.retry_count = 1;
-    options.rnr_retry_count = 1;
-    return options;
   }
 
   std::optional<rdma::queue_pair> server;

@@ -37,7 +37,7 @@ struct upgrading
       client_stream->connect(listener.local_endpoint());
       server_stream.emplace(listener.accept());
     }
-    if (!round.make([&] { client.emplace(io, client_context, impatient()); }))
+    if (!round.make([&] { client.emplace(io, client_context, faulty_round_options()); }))
       return;
     read(round);
     const auto& connected = round.start([&](auto handler)
@@ -103,15 +103,6 @@ struct upgrading
     end();
     next.check();
     return served;
-  }
-
-  static rdma::queue_pair_options impatient()
-  {
-    rdma::queue_pair_options options;
-    options.connect_timeout = std::chrono::milliseconds(500);
-    options.retry_count = 1;
-    options.rnr_retry_count = 1;
-    return options;
   }
 
   asio::io_context io;
