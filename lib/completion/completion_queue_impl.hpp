@@ -267,6 +267,13 @@ private:
   friend class completion_service;
 };
 
+// Ends what work_started() has counted.
+struct counted_work
+{
+  completion_queue_impl& completions;
+  ~counted_work() { completions.work_finished(); }
+};
+
 } // namespace rdma::detail
 
 #endif // BOOST_RDMA_LIB_COMPLETION_COMPLETION_QUEUE_IMPL_HPP

@@ -156,13 +156,6 @@ std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
 
 namespace {
 
-// Ends the work that start() has counted.
-struct counted_work
-{
-  completion_queue_impl& completions;
-  ~counted_work() { completions.work_finished(); }
-};
-
 template <class... Results>
 using direct_handler = asio::any_completion_handler<void(error_code, Results...)>;
 
@@ -171,8 +164,8 @@ using direct_handler = asio::any_completion_handler<void(error_code, Results...)
 template <class Handler, class... Results>
 void complete_slot(operation* op, bool invoke, bool on_executor)
 {
-  const counted_work counted{
-    op->source->completions()}; // also while the handler starts another one
+  // Also while the handler starts another one.
+  const counted_work counted{op->source->completions()};
   constexpr bool is_direct = std::is_same_v<Handler, direct_handler<Results...>>;
   auto* const stored = static_cast<Handler*>(op->handler);
   Handler handler(std::move(*stored));

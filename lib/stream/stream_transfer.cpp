@@ -9,6 +9,7 @@
 
 #include "boost_rdma/access.hpp"
 #include "boost_rdma/detail/initiate.hpp"
+#include "completion/completion_queue_impl.hpp"
 #include "resource/domain_impl.hpp"
 #include "resource/pool_impl.hpp"
 
@@ -268,6 +269,9 @@ void stream_impl::post(std::uint64_t write, std::size_t copied, const What&... w
     executor_, sent{shared_from_this(), write, copied}, what...);
   ++sending_; // its handler waits for the mutex
   copied_ += copied;
+  // If this fails, the peer must be told, although the program may wait for nothing.
+  core_->completions().work_started();
+  core_->completions().kick();
 }
 
 void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
@@ -392,6 +396,7 @@ void stream_impl::advance_writes(transfer_list& ended)
 
 void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_poll)
 {
+  const counted_work counted{core_->completions()};
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
   lock_type lock(mutex_);

@@ -152,4 +152,23 @@ TEST_CASE("a stream delivers what has arrived although it cannot send any more")
   }
 }
 
+TEST_CASE("a stream whose message is lost ends although its program waits for nothing")
+{
+  connect_fixture f;
+  connect_fixture::accepted server; // has no receive
+  rdma::queue_pair_options options;
+  options.rnr_retry_count = 1;
+  rdma::queue_pair client(f.io, f.client_context, options);
+  plain_record connected;
+  f.acceptor.async_accept(server.handler());
+  client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls != 0; }));
+  REQUIRE(connected.ec == error_code());
+  plain_record closed;
+  server.peer->async_wait_close(closed.handler());
+  const rdma::stream near(std::move(client));
+  REQUIRE(run_until(f.io, [&] { return closed.done(); }));
+  CHECK(closed.ec == error::peer_closed);
+}
+
 } // namespace test::stream_ends
