@@ -11,6 +11,7 @@
 #include "common/allocations.hpp"
 #include "common/catch.hpp"
 #include "common/device_traits.hpp"
+#include "common/figures.hpp"
 #include "common/inventory.hpp"
 #include "common/rdma_fixture.hpp"
 #include "common/system_calls.hpp"
@@ -217,6 +218,7 @@ public:
         n += any(step);
     }
     CHECK(settled_inventory(before) == before);
+    add_figure(fails_calls() ? "rounds without a call" : "rounds without memory", failed_);
   }
 
 private:
@@ -230,19 +232,24 @@ private:
     return std::uniform_int_distribution<std::size_t>(1, max)(random_);
   }
 
+  [[nodiscard]] bool fails_calls() const
+  {
+    return kind_ == fault::call || kind_ == fault::descriptors;
+  }
+
   /// Calls body(faults) while the n-th event fails.
   template <class Body>
   void with_faults(std::size_t n, unsigned choice, Body body)
   {
-    if (kind_ == fault::allocation || kind_ == fault::allocations)
-    {
-      failing_allocations faults(n, is_lasting());
-      body(faults, first_stack);
-    }
-    else
+    if (fails_calls())
     {
       failing_calls faults(n, is_lasting(), choice);
       body(faults, failed_call);
+    }
+    else
+    {
+      failing_allocations faults(n, is_lasting());
+      body(faults, first_stack);
     }
   }
 
@@ -259,6 +266,7 @@ private:
         scene.run(each);
         faults.stop();
         failed = faults.failed() != 0;
+        failed_ += failed ? 1 : 0;
         INFO((failed ? describe() : std::string()));
         scene.end();
         each.check();
@@ -288,6 +296,7 @@ private:
 
   const fault kind_;
   const bool passing_;
+  std::uint64_t failed_ = 0; // rounds
   const std::uint_fast32_t seed_ = std::random_device()();
   std::minstd_rand random_{seed_};
 };

@@ -7,6 +7,7 @@
 
 #include "common/catch.hpp"
 #include "common/device_traits.hpp"
+#include "common/figures.hpp"
 #include "completion/connection_fsm.hpp"
 #include "connect/connection.hpp"
 #include "connect/control_channel_fsm.hpp"
@@ -645,6 +646,7 @@ TEST_CASE("a connection ends once at both sides, in order, and is lost only if t
     });
   if (!all)
     return;
+  add_figure("steps", steps);
   CHECK(steps > 100 * count);
   CHECK(lost > count / 20);
 }

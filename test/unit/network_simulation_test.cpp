@@ -6,6 +6,7 @@
 //
 
 #include "common/device_traits.hpp"
+#include "common/figures.hpp"
 #include "unit/simulated_program.hpp"
 #include "unit/simulated_seeds.hpp"
 
@@ -462,6 +463,7 @@ TEST_CASE("simulation: requests between hosts complete once and in order, whatev
     });
   if (!all)
     return;
+  test::add_figure("steps", found.steps);
   CHECK(found.steps > 100 * count);
   CHECK(found.full_rings != 0);
   CHECK(found.rnr_waits != 0);

@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_TEST_UNIT_SIMULATED_SEEDS_HPP
 #define BOOST_RDMA_TEST_UNIT_SIMULATED_SEEDS_HPP
 
+#include "common/figures.hpp"
+
 #include <cstdlib>
 
 namespace test {
@@ -24,6 +26,7 @@ bool run_seeds(unsigned first, unsigned count, Run run)
   }
   for (unsigned i = 0; i != count; ++i)
     run(first + i);
+  add_figure("seeds", count);
   return true;
 }
 

@@ -6,6 +6,7 @@
 //
 
 #include "common/device_traits.hpp"
+#include "common/figures.hpp"
 #include "unit/simulated_seeds.hpp"
 #include "unit/simulation.hpp"
 
@@ -231,6 +232,7 @@ std::optional<coverage> simulate_all(fault what)
     std::random_device()(), count, [&](unsigned seed) { simulate(seed, what, found); });
   if (!all)
     return std::nullopt;
+  test::add_figure("steps", found.steps);
   CHECK(found.steps > 500 * count);
   return found;
 }
