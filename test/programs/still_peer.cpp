@@ -8,8 +8,8 @@
 // still_peer DEVICE [PORT]
 //
 // A server that accepts every client, or with PORT, a client that connects to that port on this
-// host. It exposes 4096 bytes to its peer and then idles until it is killed. Its first line of
-// output is the port.
+// host. It exposes 4096 bytes to its peer, and until it is killed, posts writes without data, so
+// that signals find it anywhere in an operation. Its first line of output is the port.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/memory_region.hpp>
@@ -20,6 +20,7 @@
 
 #include <charconv>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <iostream>
@@ -35,13 +36,23 @@ namespace asio = boost::asio;
 
 namespace {
 
+void work(rdma::queue_pair& own)
+{
+  own.async_write(rdma::no_data, rdma::remote_buffer(),
+    [&](rdma::error_code ec, std::size_t)
+    {
+      if (!ec)
+        work(own);
+    });
+}
+
 void accept_all(rdma::acceptor& acceptor, std::list<rdma::queue_pair>& accepted)
 {
   acceptor.async_accept(
     [&](rdma::error_code ec, rdma::queue_pair peer)
     {
       if (!ec)
-        accepted.push_back(std::move(peer));
+        work(accepted.emplace_back(std::move(peer)));
       accept_all(acceptor, accepted);
     });
 }
@@ -67,7 +78,12 @@ void connect(asio::io_context& io, const rdma::context& context,
   options.data = data;
   rdma::queue_pair client(io, context, queue_pair);
   std::cout << port << std::endl;
-  client.async_connect({asio::ip::address_v4::loopback(), port}, options, [](rdma::error_code) {});
+  client.async_connect({asio::ip::address_v4::loopback(), port}, options,
+    [&](rdma::error_code ec)
+    {
+      if (!ec)
+        work(client);
+    });
   const auto until_killed = asio::make_work_guard(io);
   io.run();
 }
