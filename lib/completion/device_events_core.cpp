@@ -160,8 +160,18 @@ void device_events_impl::on_device_event(const async_event& news) noexcept
       kept_.push_back(std::move(event));
       return;
     }
-    event.lost = std::exchange(lost_, 0);
-    std::move(waiting_.take_front().front().handler).complete(error_code{}, std::move(event));
+    event.lost = lost_;
+    auto first = waiting_.take_front();
+    try
+    {
+      std::move(first.front().handler).complete(error_code{}, std::move(event));
+    }
+    catch (const std::bad_alloc&)
+    {
+      waiting_.put_back(std::move(first));
+      throw;
+    }
+    lost_ = 0;
     if (ended_)
       wait_list::fail(waiting_.take_all(), error::device_lost);
   }

@@ -58,8 +58,8 @@ public:
       finish(boost::asio::error::no_memory, Results()...);
   }
 
-  // May be called by any thread. Does not call the handler itself. Throws std::bad_alloc, and
-  // destroys the handler, only if the execution context has no thread of connections.
+  // May be called by any thread. Does not call the handler itself. Throws std::bad_alloc only if
+  // the execution context has no thread of connections; complete() can then be called again.
   void complete(const error_code& ec, Results... results) &&
   {
     finish(ec, std::move(results)...);
@@ -161,9 +161,9 @@ private:
 
   void finish(const error_code& ec, Results... results)
   {
-    const auto waiting = std::exchange(state_, nullptr);
-    waiting->results.emplace(ec, std::move(results)...);
-    state::or_later(waiting, [&] { waiting->run(); });
+    state_->results.emplace(ec, std::move(results)...);
+    state::or_later(state_, [this] { state_->run(); });
+    state_.reset();
   }
 
   std::shared_ptr<state> state_;

@@ -47,6 +47,8 @@ public:
     return taken;
   }
 
+  void put_back(list_type taken) noexcept { entries_.splice(entries_.begin(), taken); }
+
   list_type take(std::uint64_t number)
   {
     list_type taken;

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -61,26 +62,50 @@ void group_barrier::enter(const std::shared_ptr<group_core>& group,
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    number = ++entered_;
+    number = entered_ + 1;
     if (number <= left_)
-      return std::move(handler).complete(asio::error::timed_out, {{rank_, asio::error::timed_out}});
-    entry& entered = waiting_.try_emplace(number, executor_, std::move(handler)).first->second;
-    on_cancellation(slot, weak_from_this(),
-      [number](group_barrier& self) { self.end(number, asio::error::operation_aborted, {}); });
-    entered.limit.expires_after(options.timeout);
-    entered.limit.async_wait(
-      [weak = weak_from_this(), number](const error_code& ec)
-      {
-        if (const auto self = weak.lock(); self && !ec)
-          self->end(number, asio::error::timed_out, {});
-      });
+    {
+      missing_list late{{rank_, asio::error::timed_out}};
+      entered_ = number;
+      return std::move(handler).complete(asio::error::timed_out, std::move(late));
+    }
+    const auto limit = std::chrono::steady_clock::now() + options.timeout;
+    waiting_.try_emplace(number, limit, std::move(handler));
+    try
+    {
+      on_cancellation(slot, weak_from_this(),
+        [number](group_barrier& self) { self.end(number, asio::error::operation_aborted, {}); });
+    }
+    catch (...)
+    {
+      waiting_.erase(number);
+      throw; // this member has not entered
+    }
+    entered_ = number;
+    set_alarm();
     if (auto found = asked_.extract(number))
       asked.emplace(std::move(found.mapped()));
   }
-  if (asked)
-    asked->reply({});
-  if (rank_ == 0)
-    ask_all(group, number, options);
+  or_end(number,
+    [&]
+    {
+      if (asked)
+        asked->reply({});
+      if (rank_ == 0)
+        ask_all(group, number, options);
+    });
+}
+
+// Without memory for a step, the barrier ends at this member; the others have a time limit.
+template <class Step>
+void group_barrier::or_end(std::uint64_t number, Step step)
+try
+{
+  step();
+}
+catch (const std::bad_alloc&)
+{
+  end(number, asio::error::no_memory, {});
 }
 
 // The caller has the mutex. Returns the number of the barrier at this member, or 0 for one of a
@@ -136,7 +161,7 @@ void group_barrier::ask_all(
         return self->end(number, ec, {});
       group_call_options rest = options;
       rest.timeout = limit - std::chrono::steady_clock::now();
-      self->tell_all(group, number, rest, outcome.missing);
+      self->or_end(number, [&] { self->tell_all(group, number, rest, outcome.missing); });
     });
 }
 
@@ -203,10 +228,49 @@ void group_barrier::end(std::uint64_t number, const error_code& ec, const missin
     const std::lock_guard lock(mutex_);
     ended = waiting_.extract(number);
   }
-  if (!ended)
-    return;
-  ended.mapped().limit.cancel();
-  std::move(ended.mapped().handler).complete(ec, missing);
+  if (ended)
+    complete(std::move(ended.mapped().handler), ec, missing);
+}
+
+void group_barrier::complete(handler_type handler, error_code ec, const missing_list& missing)
+{
+  missing_list own;
+  try
+  {
+    own = missing;
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
+  std::move(handler).complete(ec, std::move(own));
+}
+
+// The caller has the mutex.
+void group_barrier::set_alarm() noexcept
+{
+  const auto first =
+    std::ranges::min_element(waiting_, {}, [](const auto& each) { return each.second.limit; });
+  if (first != waiting_.end())
+    alarm_.set(first->second.limit, weak_from_this());
+}
+
+void group_barrier::on_alarm()
+{
+  for (;;)
+  {
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto over = std::ranges::find_if(waiting_,
+        [now = std::chrono::steady_clock::now()](const auto& each)
+        { return each.second.limit <= now; });
+      if (over == waiting_.end())
+        return set_alarm();
+      number = over->first;
+    }
+    end(number, asio::error::timed_out, {});
+  }
 }
 
 void group_barrier::end_all(const error_code& ec, const missing_list& missing)
@@ -217,7 +281,7 @@ void group_barrier::end_all(const error_code& ec, const missing_list& missing)
     all.swap(waiting_);
   }
   for (auto& [number, each] : all)
-    std::move(each.handler).complete(ec, missing);
+    complete(std::move(each.handler), ec, missing);
 }
 
 void group_barrier::lose_root()

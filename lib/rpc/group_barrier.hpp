@@ -10,8 +10,7 @@
 
 #include "boost_rdma/detail/rpc/group_core.hpp"
 #include "completion/waiting_handler.hpp"
-
-#include <boost/asio/steady_timer.hpp>
+#include "connect/alarm.hpp"
 
 #include <cstdint>
 #include <map>
@@ -33,9 +32,10 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   // `incarnation`: of the group's member. The epoch of barriers is that of rank 0.
-  group_barrier(const io_executor& executor, std::uint32_t members, std::uint32_t rank,
-    std::uint64_t incarnation)
+  group_barrier(const io_executor& executor, const alarm& by, std::uint32_t members,
+    std::uint32_t rank, std::uint64_t incarnation)
     : executor_(executor)
+    , alarm_(by)
     , members_(members)
     , rank_(rank)
     , epoch_(rank == 0 ? incarnation : 0)
@@ -54,15 +54,13 @@ public:
   // Ends all with operation_aborted.
   void close();
 
+  // Ends those whose time is over.
+  void on_alarm();
+
 private:
   struct entry
   {
-    entry(const io_executor& executor, handler_type by)
-      : limit(executor)
-      , handler(std::move(by))
-    {
-    }
-    boost::asio::steady_timer limit;
+    time_point limit;
     handler_type handler;
   };
 
@@ -84,10 +82,15 @@ private:
     const rdma::rpc::group_call_options& options);
   void tell_all(const std::shared_ptr<group_core>& group, std::uint64_t number,
     const rdma::rpc::group_call_options& options, const missing_list& missing);
+  template <class Step>
+  void or_end(std::uint64_t number, Step step);
+  static void complete(handler_type handler, error_code ec, const missing_list& missing);
+  void set_alarm() noexcept;
   void end_all(const error_code& ec, const missing_list& missing);
   void end(std::uint64_t number, const error_code& ec, const missing_list& missing);
 
   const io_executor executor_;
+  alarm alarm_;
   const std::uint32_t members_;
   const std::uint32_t rank_;
   std::mutex mutex_;

@@ -70,7 +70,7 @@ group_impl::group_impl(const io_executor& executor, const protection_domain& dom
   , incarnation_(now_as_incarnation())
   , alarm_(connection_service::of(inner_executor(executor)))
   , barrier_(std::make_shared<group_barrier>(
-      executor, static_cast<std::uint32_t>(endpoints_.size()), rank, incarnation_))
+      executor, alarm_, static_cast<std::uint32_t>(endpoints_.size()), rank, incarnation_))
   , gossip_(options.probe_period.count() > 0
         ? std::make_shared<group_gossip>(executor, domain, endpoints_, rank, options, incarnation_)
         : nullptr)

@@ -184,15 +184,15 @@ struct group_round
 
   void end() {}
 
-  void run(faulty_round& round)
+  auto& broadcast(faulty_round& round, member& root, const rdma::const_buffer& exposed = {})
   {
-    for (auto& each : all)
-      round.await(round.start(
-        [&](auto handler) {
-          each.group->async_broadcast<total>(
-            1, {.timeout = std::chrono::milliseconds(300)}, handler);
-        },
-        [](const total_result&) {}));
+    return round.start(
+      [&](auto handler)
+      {
+        root.group->async_broadcast<total>(
+          1, {.timeout = std::chrono::milliseconds(300), .exposed = exposed}, handler);
+      },
+      [](const total_result&) {});
   }
 
   [[nodiscard]] bool serves_next()
@@ -212,6 +212,38 @@ struct group_round
 
   asio::io_context io;
   std::deque<member> all;
+};
+
+struct calling_group : group_round
+{
+  void run(faulty_round& round)
+  {
+    for (auto& each : all)
+      round.await(broadcast(round, each));
+  }
+};
+
+struct exposing_to_group : group_round
+{
+  void run(faulty_round& round) { round.await(broadcast(round, all[0], content)); }
+
+  const rdma::registered_buffer content = all[0].context.allocate(200'000);
+};
+
+struct meeting : group_round
+{
+  void run(faulty_round& round)
+  {
+    const auto enter = [&round](member& each) -> auto&
+    {
+      return round.start([&](auto handler)
+        { each.group->async_barrier({.timeout = std::chrono::milliseconds(300)}, handler); });
+    };
+    const auto& first = enter(all[0]);
+    const auto& second = enter(all[1]);
+    const auto& third = enter(all[2]);
+    round.await(first, second, third);
+  }
 };
 
 struct calling : rpc_round
@@ -313,10 +345,30 @@ TEST_CASE("calls can be closed without memory")
 
 TEST_CASE("calls to a group while allocations fail end once")
 {
-  with_failing_allocations<group_round>();
+  with_failing_allocations<calling_group>();
 }
 
 TEST_CASE("calls to a group while system calls fail end once")
 {
-  with_failing_calls<group_round>();
+  with_failing_calls<calling_group>();
+}
+
+TEST_CASE("calls to a group that expose memory while allocations fail end once")
+{
+  with_failing_allocations<exposing_to_group>();
+}
+
+TEST_CASE("calls to a group that expose memory while system calls fail end once")
+{
+  with_failing_calls<exposing_to_group>();
+}
+
+TEST_CASE("barriers of a group while allocations fail end once")
+{
+  with_failing_allocations<meeting>();
+}
+
+TEST_CASE("barriers of a group while system calls fail end once")
+{
+  with_failing_calls<meeting>();
 }
