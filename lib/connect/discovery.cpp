@@ -9,6 +9,8 @@
 
 #include "connect/log.hpp"
 
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
@@ -371,7 +373,21 @@ service_awaitable<std::string> discovery_client::answer(bool is_same_host, bool 
   {
     error_code ec;
     timer_.expires_after(is_same_host ? own_answer_max : answer_max);
-    co_await timer_.async_wait(into(ec));
+    const auto start = [this](auto handler)
+    {
+      auto slot = asio::get_associated_cancellation_slot(handler);
+      try
+      {
+        timer_.async_wait(std::move(handler));
+      }
+      catch (const std::bad_alloc&)
+      {
+        slot.clear(); // Boost 1.81 leaves a reference to the timer there, which may end first
+        throw;
+      }
+    };
+    auto token = into(ec);
+    co_await asio::async_initiate<decltype(token), void(error_code)>(start, token);
     if (!result_)
     {
       if (!ec) // otherwise the operation was cancelled

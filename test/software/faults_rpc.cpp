@@ -319,8 +319,12 @@ TEST_CASE("calls can be closed without memory")
     const auto call_each = [&f, &mark]
     {
       for (int i = 0; i != 3; ++i)
+      {
+        f->pool->async_call<add>({1, 2}, [mark](error_code, std::int32_t) {});
         f->client->async_call<add>({1, 2}, [mark](error_code, std::int32_t) {});
+      }
     };
+    f->pool.emplace(f->io, f->near_context, f->servers(), rpc_round::by_pool());
     f->client.emplace(f->io, f->near_context, rpc_round::by_rdma());
     plain_record connected;
     f->client->async_connect(f->server.local_endpoint(), connected.handler());
@@ -335,6 +339,7 @@ TEST_CASE("calls can be closed without memory")
     catch (const std::bad_alloc&)
     {
     }
+    f->pool.reset();
     f->client.reset();
     f->server.close();
     failures.stop();
