@@ -213,15 +213,23 @@ void connection::arm(clock::time_point time)
 }
 
 void connection::probe()
+try
 {
   const bool started = stream_->probe(
     [link = weak_from_this()](const error_code& ec, std::size_t)
     {
-      if (const auto self = link.lock(); self && !ec)
+      const auto self = link.lock();
+      if (self && ec == asio::error::no_memory)
+        self->end_without_memory();
+      else if (self && !ec)
         self->perform(self->fsm_.on_probe_answered(clock::now(), self->sends()));
     });
   if (!started)
     perform(fsm_.on_probe_impossible());
+}
+catch (const std::bad_alloc&)
+{
+  end_without_memory(); // nothing would find a dead peer
 }
 
 void connection::check_missing_receive()

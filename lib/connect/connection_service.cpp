@@ -87,7 +87,7 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
     const auto strand_user =
-      asio::make_strand(executor); // the thread posts to the strands of upgraded streams
+      asio::make_strand(executor); // the thread posts to the program's strands
   }
   auto& service = asio::use_service<connection_service>(context);
   if (service.forked())

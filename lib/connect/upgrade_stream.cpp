@@ -10,6 +10,7 @@
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/handshake.hpp"
+#include "connect/upgraded_stream.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 
@@ -74,17 +75,21 @@ service_awaitable<void> run_upgrade(
 
 } // namespace
 
-asio::io_context* find_service(const asio::any_io_executor& executor, error_code& ec)
+upgradable_stream make_upgradable(
+  const asio::any_io_executor& executor, std::unique_ptr<user_stream> stream)
 {
+  upgradable_stream result{executor, nullptr, {}};
   try
   {
-    return &connection_service::of(executor).io();
+    connection_service& service = connection_service::of(executor);
+    result.stream = std::make_unique<upgraded_stream>(
+      service.io(), service.service_inbox(), executor, std::move(stream));
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // there is no thread, or it belongs to the parent process
-    return nullptr;
+    result.ec = e.code(); // there is no thread, or it belongs to the parent process
   }
+  return result;
 }
 
 void start_upgrade(upgradable_stream stream, upgrade_answer answer,

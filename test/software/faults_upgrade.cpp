@@ -5,17 +5,18 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "software/connect_fixture.hpp"
 #include "software/faults.hpp"
+#include "software/upgrade_fixture.hpp"
 
 #include <boost_rdma/upgrade.hpp>
 
 #include <boost/asio/post.hpp>
+#include <boost/beast/core/stream_traits.hpp>
 #include <boost/beast/http.hpp>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,16 +28,12 @@ using namespace test;
 namespace {
 
 /// A web site, and the streams and queue pairs of a round.
+template <class Streams>
 struct upgrading
 {
   void run(faulty_round& round)
   {
-    {
-      const spared_faults own;
-      client_stream.emplace(io);
-      client_stream->connect(listener.local_endpoint());
-      server_stream.emplace(listener.accept());
-    }
+    connect_streams();
     if (!round.make([&] { client.emplace(io, client_context, faulty_round_options()); }))
       return;
     read(round);
@@ -53,13 +50,35 @@ struct upgrading
       round.await(receive);
   }
 
+  void connect_streams()
+  {
+    const spared_faults own;
+    tcp::socket near(io);
+    near.connect(listener.local_endpoint());
+    client_stream.emplace(streams.make(std::move(near), false));
+    server_stream.emplace(streams.make(listener.accept(), true));
+    int ready = 0;
+    const auto shake_hands = [&](auto& stream, ssl::stream_base::handshake_type type)
+    {
+      asio::co_spawn(io, streams.shake_hands(stream, type),
+        [&](const std::exception_ptr& problem) { ready += problem ? 0 : 1; });
+    };
+    shake_hands(*client_stream, ssl::stream_base::client);
+    shake_hands(*server_stream, ssl::stream_base::server);
+    REQUIRE(run_until(io, [&] { return ready == 2; }));
+  }
+
   // Faults spare the handler, which is the program's, and not what is posted.
   void read(faulty_round& round)
   {
-    round.start([&](auto handler) { server_stream->async_read_some(asio::buffer(room), handler); },
-      [&](std::size_t size)
+    round.start([&](auto handler)
+      { socket_of(*server_stream).async_wait(tcp::socket::wait_read, handler); },
+      [&]
       {
-        text.append(room.data(), size);
+        error_code ec;
+        text.append(room.data(), server_stream->read_some(asio::buffer(room), ec));
+        if (ec)
+          return; // the client has ended
         asio::post(io,
           [this, &round, complete = text.ends_with("\r\n\r\n")]
           {
@@ -105,13 +124,24 @@ struct upgrading
     return served;
   }
 
+  template <class Stream>
+  static auto& socket_of(Stream& stream)
+  {
+    auto& lowest = beast::get_lowest_layer(stream);
+    if constexpr (requires { lowest.socket(); })
+      return lowest.socket();
+    else
+      return lowest;
+  }
+
   asio::io_context io;
+  Streams streams;
   rdma::context server_context = make_context();
   rdma::context client_context = make_context();
   tcp::acceptor listener{io, loopback()};
   rdma::connect_options wishes{.host = "localhost", .fields = {}, .data = {}};
-  std::optional<tcp::socket> server_stream;
-  std::optional<tcp::socket> client_stream;
+  std::optional<typename Streams::stream> server_stream;
+  std::optional<typename Streams::stream> client_stream;
   std::array<char, 1024> room{};
   std::string text;
   std::optional<rdma::queue_pair> server;
@@ -122,9 +152,14 @@ struct upgrading
 
 } // namespace
 
-// Not with failing allocations: Boost 1.81's any_io_executor, which the program's sockets use,
-// allocates in noexcept functions.
-TEST_CASE("streams that are upgraded while system calls fail end each operation once")
+TEMPLATE_TEST_CASE("streams that are upgraded while allocations fail end each operation once", "",
+  bare_socket, plain, asio_tls, tls)
 {
-  with_failing_calls<upgrading>();
+  with_failing_allocations<upgrading<TestType>>();
+}
+
+TEMPLATE_TEST_CASE("streams that are upgraded while system calls fail end each operation once", "",
+  bare_socket, asio_tls)
+{
+  with_failing_calls<upgrading<TestType>>();
 }

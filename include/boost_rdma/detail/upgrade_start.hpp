@@ -12,14 +12,13 @@
 #include <boost_rdma/detail/control_stream.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/mapped_handler.hpp>
-#include <boost_rdma/detail/upgraded_stream.hpp>
+#include <boost_rdma/detail/user_stream.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/upgrade_options.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/beast/http/message.hpp>
 
 #include <memory>
@@ -46,16 +45,14 @@ struct upgradable_stream
   error_code ec;
 };
 
-// Returns the io_context of that service; or null and an error.
-boost::asio::io_context* find_service(const boost::asio::any_io_executor& executor, error_code& ec);
+upgradable_stream make_upgradable(
+  const boost::asio::any_io_executor& executor, std::unique_ptr<user_stream> stream);
 
 template <class Stream>
 upgradable_stream make_upgradable(Stream stream)
 {
-  upgradable_stream result{stream.get_executor(), nullptr, {}};
-  if (boost::asio::io_context* io = find_service(result.executor, result.ec))
-    result.stream = std::make_unique<upgraded_stream<Stream>>(*io, std::move(stream));
-  return result;
+  const boost::asio::any_io_executor executor = stream.get_executor();
+  return make_upgradable(executor, std::make_unique<basic_user_stream<Stream>>(std::move(stream)));
 }
 
 // The answer of the server's program.
