@@ -177,7 +177,7 @@ auto async_upgrade(Stream stream,
         detail::start_server_upgrade<queue_pair_type>(own, std::forward<decltype(handler)>(handler),
           std::forward<decltype(arguments)>(arguments)...);
       }),
-    token, std::move(stream), boost::beast::http::request_header<>(request), domain, options);
+    token, std::move(stream), detail::copy_of_request(request), domain, options);
 }
 
 /// Accepts a request for RDMA with default upgrade_options.

@@ -13,10 +13,10 @@
 #include "connect/log.hpp"
 #include "verbs/signals_blocked.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 
 #include <chrono>
 #include <exception>
@@ -86,8 +86,6 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
     completion_service::of(executor);
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
-    const auto strand_user =
-      asio::make_strand(executor); // the thread posts to the program's strands
   }
   auto& service = asio::use_service<connection_service>(context);
   if (service.forked())
@@ -181,7 +179,7 @@ void connection_service::shutdown()
     return;
   }
   // Last in the queue, so that last frames which were posted before are sent.
-  asio::post(*io_, [this] { io_->stop(); });
+  asio::post(*io_, asio::bind_allocator(slot_allocator<void>(stop_slot_), [this] { io_->stop(); }));
   thread_->join();
   thread_.reset();
   inbox_->close();

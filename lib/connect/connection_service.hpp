@@ -10,6 +10,7 @@
 
 #include "boost_rdma/detail/process_mark.hpp"
 #include "completion/abandonable.hpp"
+#include "completion/handler_slot.hpp"
 #include "completion/inbox.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
@@ -71,6 +72,7 @@ private:
   std::size_t objects_at_sweep_ = 0; // number that was in use
   process_mark process_;             // the process with the thread
   std::unique_ptr<std::thread> thread_;
+  handler_slot stop_slot_; // of the function that ends the thread
 };
 
 } // namespace rdma::detail

@@ -19,6 +19,7 @@
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/message.hpp>
 
 #include <memory>
@@ -53,6 +54,20 @@ upgradable_stream make_upgradable(Stream stream)
 {
   const boost::asio::any_io_executor executor = stream.get_executor();
   return make_upgradable(executor, std::make_unique<basic_user_stream<Stream>>(std::move(stream)));
+}
+
+// Copies a request. Beast's copy constructor (Boost 1.81) leaks what it has copied if there is no
+// memory for the rest.
+template <class Allocator>
+boost::beast::http::request_header<> copy_of_request(
+  const boost::beast::http::request_header<boost::beast::http::basic_fields<Allocator>>& request)
+{
+  boost::beast::http::request_header<> result;
+  if constexpr (std::is_same_v<Allocator, std::allocator<char>>)
+    result = request;
+  else
+    result = boost::beast::http::request_header<>(request);
+  return result;
 }
 
 // The answer of the server's program.
