@@ -347,16 +347,15 @@ void completion_queue_impl::shutdown() noexcept
     std::lock_guard lock(chain_mutex_);
     shut_down_.store(true, std::memory_order_relaxed);
   }
-  const auto all = sources();
-  for (const auto& source : all)
+  for (std::uint32_t i = 0; const auto source = next_source(i);)
     source->stop();
-  destroy_ended(); // while all sources exist: `all` holds those of this queue
-  for (const auto& source : all)
+  destroy_ended(); // while all sources exist: remove() keeps them
+  for (std::uint32_t i = 0; const auto source = next_source(i);)
     source->abandon();
   std::vector<std::shared_ptr<work_source>> removed; // destroyed without the mutex
   {
     const std::lock_guard lock(sources_mutex_);
-    sources_.clear();
+    sources_.clear(removed_); // which has room: see add()
     removed.swap(removed_);
   }
   removed.clear();

@@ -217,9 +217,13 @@ void completion_queue_impl::remove(std::uint32_t source_index) noexcept
   const std::lock_guard lock(sources_mutex_);
   removed = sources_.remove(source_index);
   const polling_state seen = polling_.load(std::memory_order_seq_cst);
-  if (!removed || seen == polling_state::nobody || seen == polling_state::in_handlers)
+  const bool shuts_down = shut_down_.load(std::memory_order_relaxed); // it keeps all sources
+  if (!removed
+    || (!shuts_down && (seen == polling_state::nobody || seen == polling_state::in_handlers)))
     return;
   removed_.push_back(std::move(removed));
+  if (shuts_down)
+    return;
   has_removed_.store(true, std::memory_order_seq_cst);
   // The thread may have finished before it could see has_removed_.
   const polling_state now = polling_.load(std::memory_order_seq_cst);
@@ -502,16 +506,19 @@ std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)
   return result;
 }
 
-std::vector<std::shared_ptr<work_source>> completion_queue_impl::sources() const
+std::shared_ptr<work_source> completion_queue_impl::next_source(std::uint32_t& index) const noexcept
 {
   const std::lock_guard lock(sources_mutex_);
-  return sources_.all();
+  while (index < sources_.size())
+    if (const auto& found = sources_.owner(index++))
+      return found;
+  return nullptr;
 }
 
 void completion_queue_impl::fail_all(
   const error_code& reason, const char* what, const work_source* through) noexcept
 {
-  for (const auto& source : sources())
+  for (std::uint32_t i = 0; const auto source = next_source(i);)
     source->fail(reason, what, through);
 }
 
@@ -528,7 +535,7 @@ void completion_queue_impl::on_device_event(const async_event& event) noexcept
 
 void completion_queue_impl::end_in_child() noexcept
 {
-  for (const auto& source : sources())
+  for (std::uint32_t i = 0; const auto source = next_source(i);)
     source->end_in_child();
 }
 

@@ -205,7 +205,8 @@ private:
   void leave_handlers() noexcept;
   void refill();
   void destroy_ended() noexcept;
-  [[nodiscard]] std::vector<std::shared_ptr<work_source>> sources() const;
+  // Returns the first source whose index is not below this one, and sets it to the next; or null.
+  [[nodiscard]] std::shared_ptr<work_source> next_source(std::uint32_t& index) const noexcept;
 
   boost::asio::any_io_executor executor_;
   std::shared_ptr<device_set> devices_;
@@ -264,6 +265,7 @@ private:
   completion_counters counters_;
 
   completion_service* service_ = nullptr;
+  std::shared_ptr<completion_queue_impl> next_; // of the service's queues during its shutdown
   friend class completion_service;
 };
 

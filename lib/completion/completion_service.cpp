@@ -143,20 +143,21 @@ void completion_service::shutdown()
       object->abandon();
   // Destroying handlers may destroy queue pairs and with them other queues, which then call
   // remove().
-  std::vector<std::shared_ptr<completion_queue_impl>> alive;
+  std::shared_ptr<completion_queue_impl> first;
   {
     std::lock_guard lock(mutex_);
     for (completion_queue_impl* queue : queues_)
       if (auto held = queue->weak_from_this().lock())
       {
         queue->service_ = nullptr; // this service does not outlive the queue's other users
-        alive.push_back(std::move(held));
+        queue->next_ = std::exchange(first, std::move(held));
       }
     queues_.clear();
   }
-  for (const auto& queue : alive)
-    queue->shutdown();
-  alive.clear();
+  for (completion_queue_impl* each = first.get(); each != nullptr; each = each->next_.get())
+    each->shutdown();
+  while (first)
+    first = std::exchange(first->next_, nullptr);
   // During a call the events' thread owns the listener, too, and may destroy it with its timers,
   // which belong to this execution context.
   wait_for_listeners();

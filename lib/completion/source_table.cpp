@@ -49,22 +49,14 @@ std::shared_ptr<work_source> source_table::remove(std::uint32_t index) noexcept
   return std::move(left.owner);
 }
 
-std::vector<std::shared_ptr<work_source>> source_table::all() const
-{
-  std::vector<std::shared_ptr<work_source>> result;
-  for (std::uint32_t i = 0; i < size_; ++i)
-    if (const entry& each = at(i); each.owner)
-      result.push_back(each.owner);
-  return result;
-}
-
-void source_table::clear() noexcept
+void source_table::clear(std::vector<std::shared_ptr<work_source>>& to) noexcept
 {
   for (std::uint32_t i = 0; i < size_; ++i)
   {
     entry& each = at(i);
     each.source.store(nullptr, std::memory_order_seq_cst);
-    each.owner.reset();
+    if (each.owner)
+      to.push_back(std::move(each.owner));
   }
   size_ = 0;
   vacant_.clear();

@@ -33,8 +33,14 @@ public:
   // Returns the removed source, or null. A thread may still use it from an earlier find().
   std::shared_ptr<work_source> remove(std::uint32_t index) noexcept;
 
-  [[nodiscard]] std::vector<std::shared_ptr<work_source>> all() const;
-  void clear() noexcept;
+  // Returns null for an index below size() that is not in use.
+  [[nodiscard]] const std::shared_ptr<work_source>& owner(std::uint32_t index) const noexcept
+  {
+    return at(index).owner;
+  }
+
+  // Moves all sources to a vector that has room for them.
+  void clear(std::vector<std::shared_ptr<work_source>>& to) noexcept;
 
   // Returns the largest number of indices in use at a time.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

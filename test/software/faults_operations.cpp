@@ -10,7 +10,10 @@
 #include <boost/asio/buffer.hpp>
 
 #include <array>
+#include <cstddef>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 // Queue pairs, memory and operations while some step fails.
@@ -123,4 +126,23 @@ TEST_CASE("operations of queue pairs that are made while system calls fail end o
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   with_failing_calls<host_pair>(false);
+}
+
+TEST_CASE("an io_context with pending operations is destroyed without memory")
+{
+  const auto mark = std::make_shared<int>();
+  const rdma::context context = make_context();
+  const rdma::registered_buffer memory = context.allocate(8);
+  std::optional<asio::io_context> io(std::in_place);
+  std::vector<rdma::queue_pair> pairs;
+  for (int i = 0; i != 3; ++i)
+  {
+    pairs.emplace_back(*io, context);
+    pairs.back().async_receive(memory, [mark](error_code, std::size_t) {});
+  }
+  {
+    failing_allocations failures(0, true);
+    io.reset();
+  }
+  CHECK(mark.use_count() == 1);
 }
