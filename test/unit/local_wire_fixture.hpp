@@ -100,10 +100,10 @@ struct wire_and_peer : registered_memory
   /// Sends a message with these descriptors.
   bool send(const void* what, std::size_t size, std::span<const int> descriptors) const
   {
-    iovec bytes{const_cast<void*>(what), size};
+    iovec content{const_cast<void*>(what), size};
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(8 * sizeof(int))> control{};
     msghdr message{};
-    message.msg_iov = &bytes;
+    message.msg_iov = &content;
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
@@ -136,8 +136,8 @@ struct wire_and_peer : registered_memory
   bool has_granted() const
   {
     bool granted = false;
-    std::array<std::byte, 256> bytes;
-    for (ssize_t n = 0; (n = ::recv(sockets[0], bytes.data(), bytes.size(), MSG_DONTWAIT)) > 0;)
+    std::array<std::byte, 256> message;
+    for (ssize_t n = 0; (n = ::recv(sockets[0], message.data(), message.size(), MSG_DONTWAIT)) > 0;)
       granted = granted || n == sizeof(grant_answer);
     return granted;
   }

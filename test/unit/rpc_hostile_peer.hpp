@@ -147,7 +147,9 @@ private:
         answered(m.number); // it may be well-formed
       return add(m, bytes(world_.any(0, 30)));
     }
-    const auto some = bytes(world_.any(1, 40));
+    std::vector<std::byte> some(world_.any(1, 40));
+    for (std::byte& each : some)
+      each = world_.random.byte();
     out_.insert(out_.end(), some.begin(), some.end());
   }
 

@@ -10,6 +10,7 @@
 
 #include "boost_rdma/detail/stream_core.hpp"
 #include "boost_rdma/error.hpp"
+#include "common/dice.hpp"
 #include "completion/waiting_handler.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -22,7 +23,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -40,7 +40,7 @@ class simulated_stream final
 public:
   using error_code = rdma::error_code;
 
-  simulated_stream(std::mt19937& random, std::size_t capacity)
+  simulated_stream(dice& random, std::size_t capacity)
     : random_(random)
     , capacity_(capacity)
   {
@@ -272,7 +272,7 @@ private:
     return bytes.size();
   }
 
-  std::mt19937& random_;
+  dice& random_;
   const std::size_t capacity_;
   std::weak_ptr<simulated_stream> peer_;
   std::deque<std::byte> under_way_;            // to this end

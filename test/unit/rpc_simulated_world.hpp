@@ -10,6 +10,7 @@
 
 #include "boost_rdma/error.hpp"
 #include "boost_rdma/rpc/method.hpp"
+#include "common/dice.hpp"
 #include "completion/inbox.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -20,7 +21,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -121,16 +121,13 @@ struct simulated_world
     Function function;
   };
 
-  explicit simulated_world(unsigned seed)
-    : random(seed)
+  explicit simulated_world(const dice& decisions)
+    : random(decisions)
   {
   }
 
-  bool one_in(unsigned n) { return random() % n == 0; }
-  std::size_t any(std::size_t least, std::size_t most)
-  {
-    return least + random() % (most - least + 1);
-  }
+  bool one_in(unsigned n) { return random.one_in(n); }
+  std::size_t any(std::size_t least, std::size_t most) { return random.any(least, most); }
 
   void expect(bool condition, const std::string& what)
   {
@@ -183,7 +180,7 @@ struct simulated_world
     last = clock::now();
   }
 
-  std::mt19937 random;
+  dice random;
   asio::io_context client_io{1};
   asio::io_context server_io{1};
   asio::io_context alarm_io{1}; // in place of the thread of connections

@@ -35,7 +35,7 @@ class simulation
 {
 public:
   explicit simulation(unsigned seed)
-    : world_(seed)
+    : world_(dice(seed))
   {
     const auto any = [this](std::size_t least, std::size_t most)
     { return world_.any(least, most); };
