@@ -215,6 +215,10 @@ void connection::arm(clock::time_point time)
 void connection::probe()
 try
 {
+  // After this process was stopped, or with more ready sockets than Asio takes at once, the timer
+  // may run before the read.
+  if (stream_->has_unread())
+    return perform(fsm_.on_unread_bytes(clock::now(), sends()));
   const bool started = stream_->probe(
     [link = weak_from_this()](const error_code& ec, std::size_t)
     {

@@ -254,6 +254,14 @@ auto control_channel_fsm::on_timer(time_point now, const send_progress& sends) -
   return {};
 }
 
+auto control_channel_fsm::on_unread_bytes(time_point now, const send_progress& sends) -> actions
+{
+  if (phase_ != phase::established)
+    return {};
+  on_bytes(now);
+  return check_heartbeats(now, sends);
+}
+
 auto control_channel_fsm::on_probe_answered(time_point now, const send_progress& sends) -> actions
 {
   if (phase_ != phase::established)

@@ -38,8 +38,9 @@ public:
     send,                  // send a frame of type `frame` without a payload
     arm,                   // call on_timer() at `time`; replaces the time that was set before
     disarm,                // the timer is not needed
-    probe,                 // find out if threads of the program that read the stream are busy:
-                           // call on_probe_answered() or on_probe_impossible()
+    probe,                 // find out if bytes were not read yet, or if threads of the program
+                           // that read the stream are busy: call on_unread_bytes(),
+                           // on_probe_answered() or on_probe_impossible()
     check_missing_receive, // no send has completed for some time; log if the peer has no receive
     report_agent_frame,    // pass the frame to the queue pair's agent attachment
     report_peer_finished,  // tell the queue pair that the peer sends no more
@@ -132,6 +133,9 @@ public:
 
   // The timer has expired.
   actions on_timer(time_point now, const send_progress& sends);
+
+  // Bytes of the peer have arrived and are not read yet.
+  actions on_unread_bytes(time_point now, const send_progress& sends);
 
   // Threads of the program read the stream, and have run since the action `probe`.
   actions on_probe_answered(time_point now, const send_progress& sends);

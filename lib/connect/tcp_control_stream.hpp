@@ -66,6 +66,12 @@ public:
 
   bool probe(handler_type) override { return false; }
 
+  [[nodiscard]] bool has_unread() override
+  {
+    error_code ignored;
+    return socket.available(ignored) != 0;
+  }
+
   void shutdown_send() override
   {
     error_code ignored;

@@ -399,6 +399,13 @@ TEST_CASE("the control channel reports a dead peer after the limit and not befor
     CHECK(c.text(c.machine.on_probe_answered(c.now(), c.sends)) == "arm +75 ms");
     CHECK(c.wait() == "report dead peer; close");
   }
+  SECTION("not if the timer runs before the read of what the peer has sent")
+  {
+    c.elapsed += 310ms;
+    CHECK(c.timer() == "probe");
+    CHECK(c.text(c.machine.on_unread_bytes(c.now(), c.sends)) == "arm +300 ms");
+    CHECK(c.wait() == "probe");
+  }
   SECTION("not if this process was stopped, because it has not read what the peer sent")
   {
     c.elapsed += 1h;

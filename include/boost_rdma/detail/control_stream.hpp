@@ -34,6 +34,10 @@ public:
   // then called after they have processed the request.
   virtual bool probe(handler_type handler) = 0;
 
+  // Returns true if bytes have arrived that no read has taken yet. A stream that others read as
+  // well returns false: probe() finds out.
+  [[nodiscard]] virtual bool has_unread() { return false; }
+
   // Ends the sending direction. The peer can still read data that was written before.
   virtual void shutdown_send() = 0;
 
