@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Catch's main(), compiled once for all lanes, and the report of each test case to test/vm/suite.
+// Catch's main(), compiled once for all lanes, the report of each test case to test/vm/suite, and
+// the watchdog.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
@@ -28,7 +29,11 @@ using listener_base = Catch::TestEventListenerBase;
 #define BOOST_RDMA_TEST_CATCH_MAJOR 2
 #endif
 
+#include "common/patience.hpp"
+#include "common/watchdog.hpp"
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -84,5 +89,57 @@ private:
 };
 
 CATCH_REGISTER_LISTENER(report)
+
+/// Makes test cases fail that exceed the bounds of test::watchdog.
+/** With [!shouldfail], a test case passes only if it exceeds one. */
+class watch : public listener_base
+{
+public:
+  using listener_base::listener_base;
+
+  void testCaseStarting(const Catch::TestCaseInfo&) override
+  {
+    depth_ = 0;
+    before_ = test::watchdog::holding::now();
+    start();
+  }
+
+  void sectionStarting(const Catch::SectionInfo&) override { ++depth_; }
+
+  // The outermost section ends when the test case's function has returned, once for each run with
+  // other sections or generated values. The test case can still fail then.
+  void sectionEnded(const Catch::SectionStats&) override
+  {
+    if (--depth_ != 0)
+      return;
+    std::string failure = test::watchdog::turns_failure(
+      test::watchdog::take_turns(), test::watchdog::stolen_time() - stolen_);
+    // What other threads release comes a little later.
+    std::string growth;
+    static_cast<void>(test::until(
+      [&]
+      {
+        growth = test::watchdog::growth_failure(before_, test::watchdog::holding::now());
+        return growth.empty();
+      }));
+    failure += growth;
+    if (!failure.empty())
+      FAIL_CHECK(failure);
+    start();
+  }
+
+private:
+  void start()
+  {
+    static_cast<void>(test::watchdog::take_turns());
+    stolen_ = test::watchdog::stolen_time();
+  }
+
+  int depth_ = 0;
+  test::watchdog::holding before_;
+  std::chrono::nanoseconds stolen_{};
+};
+
+CATCH_REGISTER_LISTENER(watch)
 
 } // namespace

@@ -10,6 +10,7 @@
 
 #include "common/device_traits.hpp"
 #include "common/patience.hpp"
+#include "common/watchdog.hpp"
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/memory_region.hpp>
@@ -41,6 +42,7 @@ template <class Condition>
   {
     if (io.stopped())
       io.restart();
+    const watchdog::event_loop watched;
     if (io.run_one_until(limit) == 0)
       return done();
   }
@@ -67,6 +69,7 @@ template <class Condition>
 /// Runs io until no work is left. Returns false if the time limit expires.
 [[nodiscard]] inline bool run_out(asio::io_context& io)
 {
+  const watchdog::event_loop watched;
   io.restart();
   io.run_for(patience);
   return io.stopped();

@@ -7,6 +7,7 @@
 
 #include "common/system_calls.hpp"
 #include "common/sanitizers.hpp"
+#include "common/watchdog.hpp"
 
 #include <algorithm>
 #include <array>
@@ -486,6 +487,7 @@ int epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept
 
 int epoll_wait(int set, epoll_event* events, int most, int milliseconds)
 {
+  const watchdog::wait watched(set, milliseconds == 0);
   if (milliseconds != 0 && calls.is_active())
     if (const int n = original_epoll_wait(set, events, most, 0); n != 0)
       return n;
@@ -496,6 +498,7 @@ int epoll_wait(int set, epoll_event* events, int most, int milliseconds)
 int epoll_pwait2(
   int set, epoll_event* events, int most, const timespec* time, const sigset_t* signals)
 {
+  const watchdog::wait watched(set, false);
   constexpr timespec now{};
   if (calls.is_active())
     if (const int n = original_epoll_pwait2(set, events, most, &now, signals); n > 0)
@@ -506,6 +509,7 @@ int epoll_pwait2(
 
 int poll(pollfd* list, nfds_t count, int milliseconds)
 {
+  const watchdog::wait watched(-1, milliseconds == 0);
   if (milliseconds != 0 && calls.is_active())
     if (const int n = original_poll(list, count, 0); n != 0)
       return n;
