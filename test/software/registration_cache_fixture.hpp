@@ -61,17 +61,17 @@ public:
     std::fill_n(there_.begin() + static_cast<std::ptrdiff_t>(first), pages, false);
   }
 
-  /// Maps new memory in a hole. Returns false if another thread, of the library or of the
-  /// sanitizer, has used the hole; the memory is then its own.
+  /// Maps new memory in a hole. Returns false, with a warning that names the section, if another
+  /// thread, of the library or of the sanitizer, has used the hole; the memory is then its own.
   [[nodiscard]] bool map_where_nothing_is(std::size_t first, std::size_t pages)
   {
     void* const made = ::mmap(at(first), pages * page, PROT_READ | PROT_WRITE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (made == MAP_FAILED)
-      return false;
-    if (made != at(first)) // a kernel before Linux 4.17
+    if (made != at(first))
     {
-      ::munmap(made, pages * page);
+      if (made != MAP_FAILED) // a kernel before Linux 4.17
+        ::munmap(made, pages * page);
+      WARN("skipped: another thread has mapped memory in the hole at page " << first);
       return false;
     }
     std::fill_n(there_.begin() + static_cast<std::ptrdiff_t>(first), pages, true);
