@@ -23,6 +23,7 @@
 #include <initializer_list>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -70,6 +71,8 @@ constinit std::atomic<const char*> first_call{nullptr}; // of that call
 constinit std::atomic<int> first_fault{0};
 constinit std::atomic<unsigned> chosen{0};
 constinit std::atomic<int> additions_until_failure{-1}; // to epoll sets; negative: none fails
+constinit std::atomic<int> wake_ups_refused{0};         // of the next ones
+constinit thread_local pauses paused;
 
 #if BOOST_RDMA_TEST_OWN_CALLS
 
@@ -104,6 +107,7 @@ private:
   constinit original<&::function> original_##function(#function)
 BOOST_RDMA_TEST_ORIGINAL(accept);
 BOOST_RDMA_TEST_ORIGINAL(accept4);
+BOOST_RDMA_TEST_ORIGINAL(clock_nanosleep);
 BOOST_RDMA_TEST_ORIGINAL(connect);
 BOOST_RDMA_TEST_ORIGINAL(epoll_ctl);
 BOOST_RDMA_TEST_ORIGINAL(epoll_pwait2);
@@ -114,6 +118,7 @@ BOOST_RDMA_TEST_ORIGINAL(getsockopt);
 BOOST_RDMA_TEST_ORIGINAL(ioctl);
 BOOST_RDMA_TEST_ORIGINAL(madvise);
 BOOST_RDMA_TEST_ORIGINAL(mmap);
+BOOST_RDMA_TEST_ORIGINAL(nanosleep);
 BOOST_RDMA_TEST_ORIGINAL(open);
 BOOST_RDMA_TEST_ORIGINAL(poll);
 BOOST_RDMA_TEST_ORIGINAL(pread);
@@ -124,6 +129,7 @@ BOOST_RDMA_TEST_ORIGINAL(recv);
 BOOST_RDMA_TEST_ORIGINAL(recvfrom);
 BOOST_RDMA_TEST_ORIGINAL(recvmmsg);
 BOOST_RDMA_TEST_ORIGINAL(recvmsg);
+BOOST_RDMA_TEST_ORIGINAL(sched_yield);
 BOOST_RDMA_TEST_ORIGINAL(send);
 BOOST_RDMA_TEST_ORIGINAL(sendmmsg);
 BOOST_RDMA_TEST_ORIGINAL(sendmsg);
@@ -517,6 +523,24 @@ int poll(pollfd* list, nfds_t count, int milliseconds)
   return fault != none ? fail(fault) : original_poll(list, count, milliseconds);
 }
 
+int sched_yield() noexcept
+{
+  ++paused.yields;
+  return original_sched_yield();
+}
+
+int nanosleep(const timespec* time, timespec* left)
+{
+  ++paused.sleeps;
+  return original_nanosleep(time, left);
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left)
+{
+  ++paused.sleeps;
+  return original_clock_nanosleep(clock, flags, time, left);
+}
+
 int connect(int fd, const sockaddr* address, socklen_t size)
 {
   const int fault = address->sa_family == AF_UNIX
@@ -588,6 +612,9 @@ ssize_t process_vm_readv(pid_t of, const iovec* to, unsigned long to_count, cons
 
 ssize_t send(int fd, const void* from, std::size_t size, int flags)
 {
+  if (size == 1 && wake_ups_refused.load() > 0 && kind_of(fd) == socket_kind::local
+    && wake_ups_refused.fetch_sub(1) > 0)
+    return fail(ENOBUFS);
   const int fault = fault_of_sending("send", fd, size);
   if (fault == shortened)
     return original_send(fd, from, first_size(size), flags);
@@ -687,6 +714,26 @@ failing_calls::failing_calls(std::size_t n, bool lasting, unsigned choice) noexc
 void fail_epoll_addition(int n) noexcept
 {
   system_calls::additions_until_failure.store(n);
+}
+
+bool replaces_system_calls() noexcept
+{
+  return BOOST_RDMA_TEST_OWN_CALLS != 0;
+}
+
+void refuse_wake_ups(int n) noexcept
+{
+  wake_ups_refused.store(n);
+}
+
+int wake_ups_to_refuse() noexcept
+{
+  return std::max(wake_ups_refused.load(), 0);
+}
+
+pauses pauses_of_thread() noexcept
+{
+  return paused;
 }
 
 bool failing_calls::are_supported() noexcept

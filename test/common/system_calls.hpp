@@ -36,6 +36,25 @@ public:
 /// when fs.epoll.max_user_watches is reached; none if n is negative. Not with the thread sanitizer.
 void fail_epoll_addition(int n) noexcept;
 
+/// Returns false if this build replaces no system calls: the thread sanitizer replaces the same
+/// ones.
+[[nodiscard]] bool replaces_system_calls() noexcept;
+
+/// Makes the next n messages of one byte through local sockets fail with ENOBUFS, as when the
+/// kernel has no memory for them. Not with the thread sanitizer.
+void refuse_wake_ups(int n) noexcept;
+
+/// Returns how many are still to fail.
+[[nodiscard]] int wake_ups_to_refuse() noexcept;
+
+/// Pauses of this thread, if replaces_system_calls().
+struct pauses
+{
+  unsigned yields = 0; ///< sched_yield(2)
+  unsigned sleeps = 0; ///< nanosleep(2), clock_nanosleep(2)
+};
+[[nodiscard]] pauses pauses_of_thread() noexcept;
+
 /// Returns the first call that failed, its error and its call stack.
 [[nodiscard]] std::string failed_call();
 

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Tests a peer on this host that names addresses for direct access.
+// Tests peers on this host: one that names addresses for direct access, and those of other users.
 
 #include "software/raw_peer.hpp"
 
@@ -22,6 +22,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 using namespace test;
 
@@ -32,12 +34,40 @@ namespace wire = rdma::software::wire;
 // As in local_wire_grants.cpp.
 constexpr std::uint8_t key_kind = 0xc0;
 
+/// Gives this thread, and no other, another effective user while it exists.
+class other_user
+{
+public:
+  other_user()
+    : possible_(change(1))
+  {
+  }
+  ~other_user()
+  {
+    if (!possible_)
+      return;
+    must(change(::getuid()), "be the same user again");
+    ::prctl(PR_SET_DUMPABLE, 1); // cleared with the change; leak checkers trace this process
+  }
+  other_user(const other_user&) = delete;
+  other_user& operator=(const other_user&) = delete;
+
+  bool possible() const noexcept { return possible_; }
+
+private:
+  // The function of the C library changes the user of all threads.
+  static bool change(uid_t to) noexcept { return ::syscall(SYS_setresuid, -1, to, -1) == 0; }
+
+  bool possible_;
+};
+
 /// The connecting end of a local link, whose records the test writes.
 class local_raw_peer
 {
 public:
   explicit local_raw_peer(const target_endpoint& v)
     : link_(connect(v), segment_, 0, std::move(fd_))
+    , hello_(v.hello())
   {
     const auto taken = link_.take(5);
     must(taken.has_value(), "a lane");
@@ -45,21 +75,31 @@ public:
     mine_ = &segment_->side(lane_.lane, 0);
     requests_ = wire::ring::reader(
       segment_->requests_of(lane_.lane, 1), wire::segment::ring_size, mine_->requests_taken);
-    protocol::hello_bytes bytes;
-    const protocol::hello mine = v.hello();
-    encode(mine, bytes);
-    must(link_.send(lane_, bytes), "hello");
+    encode(hello_, bytes_);
+    (void)link_.send(lane_, bytes_); // fails if the target has closed the connection already
+  }
+
+  /// Waits for the answer to the hello. Returns false if the connection ends instead.
+  bool is_answered()
+  {
+    bool ended = false;
     must(until(
            [&]
            {
              wire::attach_message hello;
-             link_.hear(hello);
-             return link_.take_message(lane_, bytes);
+             ended = link_.hear(hello) == wire::local_link::heard::end;
+             return ended || link_.take_message(lane_, bytes_);
            }),
-      "an answer");
-    const auto answer = protocol::decode_hello(bytes);
+      "an answer or the end");
+    return !ended;
+  }
+
+  void attach()
+  {
+    must(is_answered(), "an answer");
+    const auto answer = protocol::decode_hello(bytes_);
     must(answer.has_value(), "a hello");
-    must(link_.send(lane_, protocol::confirmation({}, mine.nonce, answer->nonce)), "confirm");
+    must(link_.send(lane_, protocol::confirmation({}, hello_.nonce, answer->nonce)), "confirm");
     mine_->read_depth = 16;
     mine_->rights = all_access;
   }
@@ -99,6 +139,8 @@ private:
   wire::descriptor fd_;
   std::shared_ptr<wire::segment> segment_ = wire::segment::create(fd_);
   wire::local_link link_;
+  protocol::hello hello_;
+  protocol::hello_bytes bytes_;
   wire::lane_use lane_;
   wire::lane_side* mine_ = nullptr;
   wire::ring::reader requests_;
@@ -114,6 +156,7 @@ TEST_CASE("direct access uses no address that a peer claims to have in this proc
   CAPTURE(writes);
   target_endpoint v(nullptr, 0);
   local_raw_peer attacker(v);
+  attacker.attach();
   std::vector<std::uint8_t> victim(4096, kept_byte);
   constexpr std::uint64_t address = 0x10000;
   constexpr std::uint32_t key = 77;
@@ -159,4 +202,56 @@ TEST_CASE("direct access uses no address that a peer claims to have in this proc
   CHECK(
     std::all_of(victim.begin(), victim.end(), [](std::uint8_t byte) { return byte == kept_byte; }));
   CHECK(v.m.holds(0x5a, 0, 8));
+}
+
+TEST_CASE("a device accepts no link from a process of another user")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v(nullptr, 0);
+  {
+    const other_user stranger;
+    if (!stranger.possible())
+    {
+      WARN("skipped here: only root can be another user");
+      return;
+    }
+    CHECK_FALSE(local_raw_peer(v).is_answered());
+  }
+  CHECK(local_raw_peer(v).is_answered());
+}
+
+TEST_CASE("a device shows nothing to a listener of another user")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  verbs_device near;
+  verbs_device far;
+  const endpoint a(near);
+  const endpoint b(far);
+  const bool is_first = a.qp()->qp_num < b.qp()->qp_num; // which connects
+  const endpoint& connecting = is_first ? a : b;
+  const endpoint& other = is_first ? b : a; // does not listen: the test does at its address
+  const wire::descriptor listener = wire::make_local_socket();
+  const wire::address at =
+    wire::to_local_address(other.device().gid(), rdma::software::port_of(other.qp()->qp_num));
+  REQUIRE(::bind(listener.get(), at.get(), at.size) == 0);
+  {
+    const other_user stranger;
+    if (!stranger.possible())
+    {
+      WARN("skipped here: only root can be another user");
+      return;
+    }
+    REQUIRE(::listen(listener.get(), 1) == 0); // records the user: unix(7)
+  }
+  REQUIRE(connecting.to_init() == 0);
+  REQUIRE(connecting.to_ready_to_receive(other) == 0);
+  wire::descriptor client;
+  REQUIRE(until(
+    [&]
+    {
+      client = wire::descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      return static_cast<bool>(client);
+    }));
+  char c = 0;
+  CHECK(::recv(client.get(), &c, 1, 0) == 0);
 }

@@ -12,6 +12,7 @@
 
 #include "common/catch.hpp"
 #include "common/patience.hpp"
+#include "common/system_calls.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -123,6 +124,46 @@ TEST_CASE("a peer that keeps its mark notices the end of a grant at its next acc
   REQUIRE(mine.enter(mark, 1, word, generation));
   CHECK(rdma::software::withdraw_grant<rdma::software::atomics>(word, mark, 1));
   CHECK_FALSE(mine.enter(mark, 1, word, generation));
+}
+
+TEST_CASE("the end of an access does not pause for a peer that is overdue")
+{
+  if (!replaces_system_calls())
+  {
+    WARN("skipped here: pauses are not counted");
+    return;
+  }
+  copying_peer stopped;
+  stopped.wait();
+  REQUIRE(stopped.state->overdue);
+  std::this_thread::yield();
+  const pauses before = pauses_of_thread();
+  REQUIRE(before.yields != 0); // they are counted
+  stopped.wait();
+  CHECK(pauses_of_thread().yields == before.yields);
+  CHECK(pauses_of_thread().sleeps == before.sleeps);
+}
+
+TEST_CASE("the end of an access does not sleep for further peers that do not finish")
+{
+  if (!replaces_system_calls())
+  {
+    WARN("skipped here: pauses are not counted");
+    return;
+  }
+  copying_peer first;
+  first.wait();
+  REQUIRE(first.state->overdue);
+  // On a busy machine some time may pass before the wait, of which the budget gets its share.
+  CHECK(until(
+    []
+    {
+      copying_peer another;
+      const unsigned before = pauses_of_thread().sleeps;
+      another.wait();
+      CHECK(another.state->overdue);
+      return pauses_of_thread().sleeps == before;
+    }));
 }
 
 } // namespace test

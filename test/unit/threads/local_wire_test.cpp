@@ -287,6 +287,17 @@ TEST_CASE("the local wire grants a key only after a permitted request with this 
     CHECK(w.answers.failed());
     CHECK(w.answers.take_event() == IBV_EVENT_QP_ACCESS_ERR);
   }
+  SECTION("after a write and a request with a wrong key")
+  {
+    REQUIRE(w.ask(h));
+    w.psn = (w.psn + 1) & psn_mask;
+    h.key ^= 1;
+    REQUIRE(w.ask(h));
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK_FALSE(w.has_granted());
+    CHECK(w.answers.failed());
+  }
 }
 
 TEST_CASE("the local wire grants a key with the rights that it has when it is asked")
