@@ -177,6 +177,20 @@ TEST_CASE("a lessor refuses requests beyond its quotas with the matching error")
     CHECK(f.refusal(401, plain) == error::quota_exceeded);
     CHECK(f.allocate(400, plain).is_valid());
   }
+  SECTION("total regions")
+  {
+    rdma::queue_pair other(f.io, f.client_context);
+    std::optional<rdma::queue_pair> peer;
+    f.connect(other, peer);
+    std::vector<rdma::remote_memory> held;
+    for (int i = 0; i != 3; ++i)
+      held.push_back(f.allocate(other, 1, plain));
+    for (int i = 0; i != 2; ++i)
+      held.push_back(f.allocate(1, plain));
+    CHECK(f.refusal(1, plain) == error::quota_exceeded);
+    held.pop_back();
+    held.push_back(f.allocate(1, plain));
+  }
   SECTION("rights")
   {
     rdma::allocation_options options;
