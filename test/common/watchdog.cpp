@@ -146,7 +146,10 @@ void end_turn() noexcept
   const std::int64_t time = processor_time() - std::exchange(here.begin, 0);
   if (strict_limit() != nullptr)
     set_timer(nanoseconds{0});
-  if (time <= turn_limit().count())
+  // Handlers of tests compare and fill memory, without optimisation.
+  constexpr std::int64_t of_tests = 1'000'000'000;
+  const bool is_of_test = here.by != owner::library && strict_limit() == nullptr;
+  if (time <= (is_of_test ? of_tests : turn_limit().count()))
     return;
   const std::lock_guard lock(records.mutex);
   ++records.count;
@@ -175,7 +178,7 @@ nanoseconds turn_limit() noexcept
 wait::wait(int set, bool looks_only) noexcept
 {
   identify();
-  if (here.by == owner::test && here.loops == 0)
+  if (here.by != owner::library && here.loops == 0)
     return;
   // A reactor looks at its own set between handlers. A handler, or a turn of the engine, also looks
   // at others.

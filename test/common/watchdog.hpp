@@ -19,20 +19,21 @@ namespace test::watchdog {
 
 using std::chrono::nanoseconds;
 
-/// The longest turn that the project permits, in processor time.
+/// The longest turn that the project permits, in processor time. Those of a test's own thread may
+/// take a second in the ordinary run.
 /**
- * BOOST_RDMA_TEST_TURN_MS replaces it. A test case then fails at the first longer turn, whose stack
- * is written to stderr: for quiet machines. Without it, see turns_failure().
+ * BOOST_RDMA_TEST_TURN_MS replaces both. A test case then fails at the first longer turn, whose
+ * stack is written to stderr: for quiet machines. Without it, see turns_failure().
  */
 nanoseconds turn_limit() noexcept;
 
 /// Encloses one call of epoll_wait(), epoll_pwait2() or poll(): system_calls.cpp makes one for
 /// each.
 /**
- * A turn is what a thread does between two of them. Measured are the library's threads, other
- * threads that a test starts, and the test's own thread within an event_loop. Not measured are
- * lease_worker and the threads that end registrations, which wait by condition variables and exist
- * for calls that take long, and handlers under a loop of a test's own thread without event_loop.
+ * A turn is what a thread does between two of them. Measured are the library's threads, and those
+ * of a test within an event_loop. Not measured are lease_worker and the threads that end
+ * registrations, which wait by condition variables and exist for calls that take long, and handlers
+ * under a loop of a test without event_loop.
  */
 class wait
 {
@@ -47,7 +48,7 @@ private:
   bool counts_ = false;
 };
 
-/// Encloses calls of run() and the like by a test's own thread, whose turns count only there:
+/// Encloses calls of run() and the like by a thread of a test, whose turns count only there:
 /// elsewhere the thread does the test's work.
 class event_loop
 {
