@@ -134,11 +134,10 @@ TEST_CASE("an io_context with pending operations is destroyed without memory")
   const rdma::context context = make_context();
   const rdma::registered_buffer memory = context.allocate(8);
   std::optional<asio::io_context> io(std::in_place);
-  std::vector<rdma::queue_pair> pairs;
   for (int i = 0; i != 3; ++i)
   {
-    pairs.emplace_back(*io, context);
-    pairs.back().async_receive(memory, [mark](error_code, std::size_t) {});
+    const auto pair = std::make_shared<rdma::queue_pair>(*io, context);
+    pair->async_receive(memory, [mark, pair](error_code, std::size_t) {});
   }
   {
     failing_allocations failures(0, true);
