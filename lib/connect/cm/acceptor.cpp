@@ -7,17 +7,14 @@
 
 #include "connect/cm/acceptor_impl.hpp"
 
-#include "completion/handler_slot.hpp"
 #include "completion/shared_receive_core.hpp"
 #include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 #include "resource/domain_impl.hpp"
 
-#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -157,31 +154,19 @@ void acceptor_impl::close()
     const lock_type lock(mutex_);
     unclaimed = close_queue(lock);
     // On the service's thread, because an event of the id may be on its way to this acceptor.
-    const bool listens =
-      std::ranges::any_of(listeners_, [](const listener& each) { return bool(each.id); });
-    if (listens && !std::exchange(stops_, true))
+    std::vector<unique_id> ids;
+    for (listener& each : listeners_)
+      if (each.id)
+        ids.push_back(std::move(each.id));
+    if (!ids.empty())
       asio::post(io(),
-        asio::bind_allocator(rdma::detail::slot_allocator<void>(stop_slot_),
-          [self = self()] { self->stop_listening(); }));
+        [self = self(), ids = std::move(ids), pending = std::exchange(pending_, {})]
+        {
+          for (const waiting_client& each : pending)
+            each.link->reject({});
+        });
   }
   cancel();
-}
-
-void acceptor_impl::stop_listening()
-{
-  std::list<waiting_client> pending; // rejected without the mutex
-  {
-    const lock_type lock(mutex_);
-    pending.swap(pending_);
-  }
-  for (const waiting_client& each : pending)
-    each.link->reject({});
-  for (listener& each : listeners_)
-  {
-    unique_id id; // destroyed without the mutex
-    const lock_type lock(mutex_);
-    id = std::move(each.id);
-  }
 }
 
 void acceptor_impl::abandon() noexcept

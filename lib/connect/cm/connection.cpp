@@ -7,12 +7,11 @@
 
 #include "connect/cm/connection.hpp"
 
-#include "completion/inbox.hpp"
 #include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 
-#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -35,56 +34,37 @@ constexpr std::chrono::seconds linger_time_max{1};
 
 } // namespace
 
-// Passes orders from any thread.
-class connection::sender
-{
-public:
-  explicit sender(connection& link)
-    : inbox_(link.channel_.service_inbox())
-    , link_(link.weak_from_this())
-    , orders_(link.orders_)
-  {
-  }
-
-  void post(order what) const noexcept { post(static_cast<unsigned>(what)); }
-
-  // acq_rel: the function sees what was written before the order, and the slot is free after it
-  void post(unsigned which) const noexcept
-  {
-    if (orders_->pending.fetch_or(which, std::memory_order_acq_rel) != 0)
-      return;
-    inbox_->post(asio::bind_allocator(rdma::detail::slot_allocator<void>(orders_->slot),
-      [link = link_, orders = orders_]
-      {
-        const unsigned all = orders->pending.exchange(0, std::memory_order_acq_rel);
-        if (const auto self = link.lock())
-          self->carry_out(all);
-      }));
-  }
-
-private:
-  const std::shared_ptr<rdma::detail::inbox> inbox_;
-  const std::weak_ptr<connection> link_;
-  const std::shared_ptr<orders> orders_;
-};
-
+// Passes events of the queue pair from any thread.
 class connection::guard final : public rdma::detail::connection_guard
 {
 public:
-  explicit guard(connection& link)
-    : to_(link)
+  guard(std::shared_ptr<rdma::detail::inbox> to_service, std::weak_ptr<connection> link)
+    : inbox_(std::move(to_service))
+    , link_(std::move(link))
   {
   }
   // A queue pair may end without close().
   ~guard() override
   {
-    to_.post(static_cast<unsigned>(order::stop) | static_cast<unsigned>(order::release));
+    post(&connection::stop);
+    post(&connection::release);
   }
-  void close() noexcept override { to_.post(order::stop); }
-  void finish() noexcept override { to_.post(order::finish); }
+  void close() noexcept override { post(&connection::stop); }
+  void finish() noexcept override { post(&connection::finish); }
 
 private:
-  const sender to_;
+  void post(void (connection::*step)())
+  {
+    inbox_->post(
+      [link = link_, step]
+      {
+        if (const auto self = link.lock())
+          ((*self).*step)();
+      });
+  }
+
+  const std::shared_ptr<rdma::detail::inbox> inbox_;
+  const std::weak_ptr<connection> link_;
 };
 
 connection::connection(event_channel& channel)
@@ -96,32 +76,18 @@ connection::connection(event_channel& channel)
 bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
   core_ = core;
-  return core->attach(std::make_shared<guard>(*this));
+  return core->attach(std::make_shared<guard>(channel_.service_inbox(), weak_from_this()));
 }
 
 void connection::post_cancel(connection& link)
 {
-  sender(link).post(order::cancel);
-}
-
-void connection::post_reject(connection& link)
-{
-  sender(link).post(order::reject);
-}
-
-void connection::carry_out(unsigned which)
-{
-  const auto wanted = [which](order what) { return (which & static_cast<unsigned>(what)) != 0; };
-  if (wanted(order::cancel) && in_handshake())
-    fail(asio::error::operation_aborted);
-  if (wanted(order::reject))
-    reject({});
-  if (wanted(order::finish))
-    finish();
-  if (wanted(order::stop))
-    stop();
-  if (wanted(order::release))
-    release();
+  if (!link.channel_.forked())
+    asio::post(link.channel_.io(),
+      [self = link.shared_from_this()]
+      {
+        if (self->in_handshake())
+          self->fail(asio::error::operation_aborted);
+      });
 }
 
 bool connection::in_handshake() const noexcept

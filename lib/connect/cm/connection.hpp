@@ -9,7 +9,6 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_CONNECTION_HPP
 
 #include "boost_rdma/cm/options.hpp"
-#include "completion/handler_slot.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "connect/cm/event_channel.hpp"
 #include "resource/device_traits.hpp"
@@ -18,7 +17,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -65,26 +63,10 @@ public:
 
   void on_event(const event& what) override;
 
-  // Any thread. Posts the end of an attempt to connect, or the refusal of a client.
+  // Any thread. Posts the end of an attempt to connect.
   static void post_cancel(connection& link);
-  static void post_reject(connection& link);
 
 private:
-  // What other threads want. An order needs no memory from the heap.
-  enum class order : unsigned
-  {
-    cancel = 1,
-    reject = 2,
-    finish = 4,
-    stop = 8,
-    release = 16,
-  };
-  struct orders
-  {
-    std::atomic<unsigned> pending{0}; // a function that carries them out is queued unless it is 0
-    rdma::detail::handler_slot slot;  // of that function
-  };
-  class sender;
   class guard; // owned by the queue pair
 
   enum class stage
@@ -115,7 +97,6 @@ private:
   void succeed(const private_data& data);
   void fail(const error_code& ec, const private_data& data = private_data());
   void report(const error_code& ec, const private_data& data);
-  void carry_out(unsigned which);
   void stop();
   void finish();
   void release();
@@ -123,7 +104,6 @@ private:
   void wait_for_sends(std::chrono::steady_clock::time_point end);
 
   event_channel& channel_;
-  const std::shared_ptr<orders> orders_ = std::make_shared<orders>();
   boost::asio::steady_timer timer_;
   unique_id id_;
   std::weak_ptr<queue_pair_core> core_;

@@ -66,8 +66,7 @@ held_request::held_request(const std::shared_ptr<connection>& link,
 
 held_request::~held_request()
 {
-  if (const auto link = take_link())
-    connection::post_reject(*link);
+  reject_client({});
 }
 
 void held_request::accept(
@@ -126,11 +125,16 @@ void held_request::accept(const asio::any_io_executor& executor,
           { std::move(waiting).complete(failure); });
       });
   if (link && !channel_.forked())
-    connection::post_reject(*link);
+    asio::post(channel_.io(), [link] { link->reject({}); });
   std::move(waiting).complete(ec);
 }
 
 void held_request::reject(const private_data& reason)
+{
+  reject_client(reason);
+}
+
+void held_request::reject_client(const private_data& reason)
 {
   answered_ = true;
   if (const auto link = take_link(); link && !channel_.forked())
