@@ -128,15 +128,15 @@ protocol::direct_path::outcome direct_access::ask(const protocol::send_request& 
 {
   if (waits_for_)
     return outcome::asks; // for this request: no request behind it has begun
-  const bool large = is_large(what);
+  const bool moves_much = is_large(what);
   if (const shown_key* const asked = find_shown(what.rkey))
   {
-    if (asked->answered || !large)
+    if (asked->answered || !moves_much)
       return outcome::no;
     waits_for_ = what.rkey;
     return outcome::asks;
   }
-  if (!want(what, large) || !large)
+  if (!want(what, moves_much) || !moves_much)
     return outcome::no;
   waits_for_ = what.rkey;
   return outcome::asks;
