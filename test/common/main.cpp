@@ -29,6 +29,7 @@ using listener_base = Catch::TestEventListenerBase;
 #define BOOST_RDMA_TEST_CATCH_MAJOR 2
 #endif
 
+#include "common/device_traits.hpp"
 #include "common/patience.hpp"
 #include "common/watchdog.hpp"
 
@@ -110,8 +111,8 @@ public:
   // other sections or generated values. The test case can still fail then.
   void sectionEnded(const Catch::SectionStats&) override
   {
-    if (--depth_ != 0)
-      return;
+    if (--depth_ != 0 || test::emulated())
+      return; // the bounds are not known for drivers in a virtual machine
     std::string failure = test::watchdog::turns_failure(
       test::watchdog::take_turns(), test::watchdog::stolen_time() - stolen_);
     // What other threads release comes a little later.
