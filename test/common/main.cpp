@@ -115,7 +115,7 @@ public:
       return; // the bounds are not known for drivers in a virtual machine
     std::string failure = test::watchdog::turns_failure(
       test::watchdog::take_turns(), test::watchdog::stolen_time() - stolen_);
-    // What other threads release comes a little later.
+    // Other threads may release something a little later.
     std::string growth;
     static_cast<void>(test::until(
       [&]

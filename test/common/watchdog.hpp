@@ -84,7 +84,7 @@ struct long_turns
 /// Returns the time that the hypervisor has taken from this machine (proc_stat(5), steal).
 [[nodiscard]] nanoseconds stolen_time();
 
-/// What this process holds.
+/// Descriptors, mappings and memory of this process.
 struct holding
 {
   std::ptrdiff_t descriptors = 0;
