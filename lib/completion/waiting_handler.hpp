@@ -161,9 +161,17 @@ private:
 
   void finish(const error_code& ec, Results... results)
   {
-    state_->results.emplace(ec, std::move(results)...);
-    state::or_later(state_, [this] { state_->run(); });
-    state_.reset();
+    auto waiting = std::exchange(state_, nullptr); // the handler may destroy this object's owner
+    waiting->results.emplace(ec, std::move(results)...);
+    try
+    {
+      state::or_later(waiting, [&] { waiting->run(); });
+    }
+    catch (const std::bad_alloc&)
+    {
+      state_ = std::move(waiting);
+      throw;
+    }
   }
 
   std::shared_ptr<state> state_;
