@@ -31,12 +31,12 @@ namespace rdma::detail {
 // Lifetimes:
 // - The connection, with its buffers and handlers, is destroyed when it ends or with the service,
 //   possibly while an operation on the user's stream is in flight. That operation owns the stream
-//   and the bytes (user_transfer). It refers to its stream_wait weakly, and locks that reference on
-//   the service's thread only.
+//   and the bytes (user_transfer). It refers to the `wait` of the service weakly, and locks that
+//   reference on the service's thread only.
 // - The service's io_context is destroyed when the user's execution context is shut down. From then
 //   on handlers of that context are destroyed but not called, and the inbox drops their results.
-// - The user's stream is destroyed with its last operation. The last operation is posted by end()
-//   and closes the stream. The stream is therefore destroyed on its executor, or by the end of the
+// - The user's stream is destroyed with its last operation. The last operation is `ending`, which
+//   closes the stream. The stream is therefore destroyed on its executor, or by the end of the
 //   execution context, when no thread runs there.
 //
 // TLS's close_notify is not sent: control frames mark their own end, and data after frame_type::bye
