@@ -35,23 +35,36 @@ private:
   static inline constinit thread_local unsigned depth_ = 0;
 };
 
-/// The call stack of an event.
+/// The call stack of an event. Any thread may record one: that of an event before prepare() can be
+/// recorded after it.
 class call_stack
 {
 public:
   /// Forgets the last one. Call it first: the first call of backtrace() allocates.
   void prepare() noexcept
   {
-    ::backtrace(frames_, 1);
+    void* frame = nullptr;
+    ::backtrace(&frame, 1);
     count_.store(0, std::memory_order_relaxed);
   }
-  void record() noexcept { count_.store(::backtrace(frames_, most), std::memory_order_release); }
+
+  void record() noexcept
+  {
+    void* frames[most];
+    const int n = ::backtrace(frames, most);
+    for (int i = 0; i < n; ++i)
+      frames_[i].store(frames[i], std::memory_order_relaxed);
+    count_.store(n, std::memory_order_release);
+  }
 
   [[nodiscard]] std::string text() const
   {
+    void* frames[most];
     const int n = count_.load(std::memory_order_acquire);
+    for (int i = 0; i < n; ++i)
+      frames[i] = frames_[i].load(std::memory_order_relaxed);
     std::string result;
-    char** names = ::backtrace_symbols(frames_, n);
+    char** names = ::backtrace_symbols(frames, n);
     for (int i = 0; names != nullptr && i < n; ++i)
       result += std::string(names[i]) + "\n";
     std::free(names);
@@ -60,7 +73,7 @@ public:
 
 private:
   static constexpr int most = 24;
-  void* frames_[most] = {};
+  std::atomic<void*> frames_[most] = {};
   std::atomic<int> count_{0}; // publishes frames_
 };
 
