@@ -198,7 +198,7 @@ private:
   void rest()
   {
     mark_ = static_cast<std::byte>(random_() & 0xff);
-    std::ranges::fill(bytes(), mark_);
+    std::memset(memory_.data(), static_cast<int>(mark_), memory_.size());
   }
 
   const rdma::registered_buffer memory_;
