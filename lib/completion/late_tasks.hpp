@@ -39,6 +39,24 @@ private:
   bool waits_ = false;
 };
 
+// A function of an object, if it still exists, that has to wait for memory.
+template <class Object>
+struct late_call final : late_task
+{
+  explicit late_call(void (Object::*what)())
+    : function(what)
+  {
+  }
+  void run() override
+  {
+    if (const auto found = of.lock())
+      (found.get()->*function)();
+  }
+
+  void (Object::*const function)();
+  std::weak_ptr<Object> of; // set before the task is first added
+};
+
 // The tasks that could not be done for lack of memory, and functions of the thread that runs both.
 class late_tasks
 {

@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace rdma::detail::rpc {
@@ -42,6 +43,7 @@ group_gossip::group_gossip(const io_executor& executor, const protection_domain&
 void group_gossip::start(hooks h)
 {
   hooks_ = std::move(h);
+  late_time_->of = weak_from_this();
   const lock_type lock(mutex_);
   set_alarm();
 }
@@ -57,14 +59,41 @@ bool group_gossip::update(Function function)
       return false;
     function(steady_clock::now());
     set_alarm();
-    if (std::exchange(reported_, state_.version()) == state_.version())
+    if (reported_ == state_.version())
       return true;
+    try
+    {
+      changed = membership_now();
+    }
+    catch (const std::bad_alloc&)
+    {
+      return true; // the next call reports it
+    }
+    reported_ = changed.version;
     waiting.swap(waiting_);
-    changed = membership_now();
   }
-  hooks_.changed(changed);
+  try
+  {
+    hooks_.changed(changed);
+  }
+  catch (const std::bad_alloc&)
+  {
+    // What goes on is not told that members have failed, and ends by its own time limits.
+  }
   for (auto& [number, each] : waiting)
-    std::move(each).complete({}, changed);
+  {
+    membership told;
+    error_code ec;
+    try
+    {
+      told = changed;
+    }
+    catch (const std::bad_alloc&)
+    {
+      ec = asio::error::no_memory;
+    }
+    std::move(each).complete(ec, std::move(told));
+  }
   return true;
 }
 
@@ -75,7 +104,7 @@ void group_gossip::take(std::span<const std::byte> request, answer to)
   const auto r = decode_gossip_request(request, static_cast<std::uint32_t>(endpoints_.size()));
   if (!r || r->sender == rank_)
     return to.fail(error::malformed_message);
-  outgoing_ptr relay;
+  const outgoing_ptr relay = r->target != rank_ ? std::make_shared<outgoing>() : nullptr;
   std::vector<std::byte> reply;
   const bool is_open = update(
     [&](time_point now)
@@ -83,63 +112,73 @@ void group_gossip::take(std::span<const std::byte> request, answer to)
       for (const swim_report& each : r->reports)
         state_.take(each, now);
       state_.take_contact(r->sender, r->incarnation, now);
-      if (r->target == rank_)
+      if (!relay)
         append_gossip_answer(reply, {state_.incarnation(), state_.take_reports(r->sender)});
       else if (relays_ != relays_max)
       {
         ++relays_;
-        relay = std::make_shared<outgoing>();
         relay->what = {r->target, r->target, now + options_.probe_period / 3};
         relay->rank_of_asker = r->sender;
+        relay->asker.emplace(std::move(to));
       }
     });
   if (!is_open)
     to.fail(error::closed);
-  else if (relay)
-  {
-    relay->asker.emplace(std::move(to));
-    send(relay);
-  }
-  else if (r->target == rank_)
+  else if (!relay)
     to.reply(reply);
+  else if (relay->asker)
+    send(relay);
   else
     to.fail(error::overloaded);
 }
 
 // --- pings ---
 
+// Runs a step of a ping, which ends with the error if the step throws.
+template <class Step>
+void group_gossip::or_fail(const outgoing_ptr& of, Step step)
+try
+{
+  step();
+}
+catch (const system_error& e)
+{
+  on_answer(of, e.code(), {});
+}
+catch (const std::bad_alloc&)
+{
+  on_answer(of, asio::error::no_memory, {});
+}
+
 void group_gossip::send(const outgoing_ptr& of)
 {
-  of->by = hooks_.connection(of->what.to);
-  if (of->by)
-    return submit(of);
-  try
-  {
-    of->by = std::make_shared<rdma::rpc::client>(executor_, domain_, options_.client);
-  }
-  catch (const system_error& e)
-  {
-    return on_answer(of, e.code(), {});
-  }
-  of->is_own = true;
-  const bool is_open = update([&](time_point) { own_.emplace(of->what.until, of); });
-  if (!is_open)
-    return on_answer(of, error::closed, {});
-  of->by->async_connect(endpoints_[of->what.to],
-    [self = shared_from_this(), of](const error_code& ec)
+  or_fail(of,
+    [&]
     {
-      if (ec)
-        self->on_answer(of, ec, {});
-      else
-        self->submit(of);
+      of->by = hooks_.connection(of->what.to);
+      if (of->by)
+        return submit(of);
+      of->by = std::make_shared<rdma::rpc::client>(executor_, domain_, options_.client);
+      of->is_own = true;
+      if (!update([&](time_point) { own_.emplace(of->what.until, of); }))
+        throw system_error(error::closed);
+      of->by->async_connect(endpoints_[of->what.to],
+        [self = shared_from_this(), of](const error_code& ec)
+        {
+          if (ec)
+            self->on_answer(of, ec, {});
+          else
+            self->or_fail(of, [&] { self->submit(of); });
+        });
     });
 }
 
+// May throw.
 void group_gossip::submit(const outgoing_ptr& of)
 {
   const auto now = steady_clock::now();
   if (of->what.until <= now)
-    return on_answer(of, asio::error::timed_out, {});
+    throw system_error(asio::error::timed_out);
   gossip_request r;
   r.members = static_cast<std::uint32_t>(endpoints_.size());
   r.sender = rank_;
@@ -161,25 +200,40 @@ void group_gossip::on_answer(
 {
   release(of);
   std::optional<gossip_answer> answered;
-  if (!ec)
-    answered = decode_gossip_answer(content, static_cast<std::uint32_t>(endpoints_.size()));
-  if (!ec && !answered)
-    ec = error::malformed_message;
+  try
+  {
+    if (!ec)
+      answered = decode_gossip_answer(content, static_cast<std::uint32_t>(endpoints_.size()));
+    if (!ec && !answered)
+      ec = error::malformed_message;
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
   std::vector<std::byte> reply;
-  const bool is_open = update(
-    [&](time_point now)
-    {
-      if (of->asker)
-        --relays_;
-      if (!answered)
-        return;
-      for (const swim_report& each : answered->reports)
-        state_.take(each, now);
-      state_.take_contact(of->what.target, answered->incarnation, now);
-      if (of->asker)
-        append_gossip_answer(
-          reply, {answered->incarnation, state_.take_reports(of->rank_of_asker)});
-    });
+  bool is_open = true;
+  try
+  {
+    is_open = update(
+      [&](time_point now)
+      {
+        if (of->asker)
+          --relays_;
+        if (!answered)
+          return;
+        for (const swim_report& each : answered->reports)
+          state_.take(each, now);
+        state_.take_contact(of->what.target, answered->incarnation, now);
+        if (of->asker)
+          append_gossip_answer(
+            reply, {answered->incarnation, state_.take_reports(of->rank_of_asker)});
+      });
+  }
+  catch (const std::bad_alloc&) // of the reply
+  {
+    ec = asio::error::no_memory;
+  }
   if (!of->asker)
     return;
   if (is_open && !ec)
@@ -202,7 +256,7 @@ void group_gossip::release(const outgoing_ptr& of)
 // --- times ---
 
 // The caller has the mutex.
-void group_gossip::set_alarm()
+void group_gossip::set_alarm() noexcept
 {
   auto next = state_.alarm();
   if (!own_.empty())
@@ -218,29 +272,55 @@ void group_gossip::on_alarm()
 {
   const lock_type lock(mutex_);
   alarm_at_ = time_point::max();
-  if (!closed_)
-    asio::post(executor_, [self = shared_from_this()] { self->on_time(); });
+  if (closed_)
+    return;
+  try
+  {
+    post_time();
+  }
+  catch (const std::bad_alloc&)
+  {
+    static_cast<void>(run_later(executor_, late_time_)); // there is a thread: of the alarm
+  }
+}
+
+void group_gossip::post_time()
+{
+  asio::post(executor_, [self = shared_from_this()] { self->on_time(); });
 }
 
 void group_gossip::on_time()
 {
-  std::vector<swim::ping> pings;
-  std::vector<outgoing_ptr> late;
-  update(
-    [&](time_point now)
-    {
-      pings = state_.on_time(now);
-      while (!own_.empty() && own_.begin()->first <= now)
-        late.push_back(own_.extract(own_.begin()).mapped());
-    });
-  for (const outgoing_ptr& each : late)
-    each->by->close(); // its operation ends
-  for (const swim::ping& each : pings)
+  std::multimap<time_point, outgoing_ptr> late;
+  try
   {
-    const auto made = std::make_shared<outgoing>();
-    made->what = each;
-    send(made);
+    std::vector<swim::ping> pings;
+    update(
+      [&](time_point now)
+      {
+        while (!own_.empty() && own_.begin()->first <= now)
+          late.insert(own_.extract(own_.begin()));
+        pings = state_.on_time(now);
+      });
+    for (const swim::ping& each : pings)
+    {
+      const auto made = std::make_shared<outgoing>();
+      made->what = each;
+      send(made);
+    }
   }
+  catch (const std::bad_alloc&)
+  {
+    // Pings that are not sent are like lost ones.
+    const lock_type lock(mutex_);
+    if (!closed_ && alarm_at_ == time_point::max())
+    {
+      alarm_at_ = steady_clock::now() + options_.probe_period;
+      alarm_.set(alarm_at_, weak_from_this());
+    }
+  }
+  for (const auto& [time, each] : late)
+    each->by->close(); // its operation ends
 }
 
 // --- the program ---
@@ -265,7 +345,6 @@ void group_gossip::wait(std::uint64_t known, handler_type handler, asio::cancell
   if (state_.version() != known)
     return std::move(handler).complete({}, membership_now());
   const std::uint64_t number = next_waiting_++;
-  waiting_.emplace(number, std::move(handler));
   on_cancellation(slot, weak_from_this(),
     [number](group_gossip& self)
     {
@@ -273,6 +352,7 @@ void group_gossip::wait(std::uint64_t known, handler_type handler, asio::cancell
       if (auto found = self.waiting_.extract(number))
         std::move(found.mapped()).complete(asio::error::operation_aborted, {});
     });
+  waiting_.emplace(number, std::move(handler));
 }
 
 void group_gossip::close()

@@ -79,11 +79,15 @@ private:
   using outgoing_ptr = std::shared_ptr<outgoing>;
 
   // Calls function(now) with the mutex, and reports a change of the membership after that. Returns
-  // false if the group is closed.
+  // false if the group is closed. Without memory it throws after function(now), or that does, and a
+  // later call reports the change.
   template <class Function>
   bool update(Function function);
+  void post_time();
   void on_time();
-  void set_alarm();
+  void set_alarm() noexcept;
+  template <class Step>
+  void or_fail(const outgoing_ptr& of, Step step);
   void send(const outgoing_ptr& of);
   void submit(const outgoing_ptr& of);
   void on_answer(const outgoing_ptr& of, error_code ec, std::span<const std::byte> content);
@@ -97,6 +101,8 @@ private:
   const rdma::rpc::group_options options_;
   hooks hooks_; // constant after start()
   alarm alarm_;
+  const std::shared_ptr<late_call<group_gossip>> late_time_ =
+    std::make_shared<late_call<group_gossip>>(&group_gossip::post_time);
   mutable std::mutex mutex_;
   swim state_;
   std::multimap<time_point, outgoing_ptr> own_; // with connections of their own, by `until`

@@ -75,16 +75,6 @@ private:
   class own_arrival;
 
   // Posts on_time() again.
-  struct late_alarm final : late_task
-  {
-    void run() override
-    {
-      if (const auto found = of.lock())
-        found->on_alarm();
-    }
-    std::weak_ptr<group_impl> of;
-  };
-
   // The content of a bulk call at this member.
   struct bulk_content
   {
@@ -231,7 +221,8 @@ private:
   std::uint64_t next_sequence_ = 1;
   std::set<std::pair<time_point, record_ptr>> queue_;
   time_point alarm_at_ = time_point::max();
-  const std::shared_ptr<late_alarm> late_alarm_ = std::make_shared<late_alarm>();
+  const std::shared_ptr<late_call<group_impl>> late_alarm_ =
+    std::make_shared<late_call<group_impl>>(&group_impl::on_alarm);
   bool closed_ = false;
   // Bytes of the memory that content_max limits. Grows with the mutex only.
   const std::shared_ptr<std::atomic<std::size_t>> content_bytes_ =

@@ -37,11 +37,13 @@ swim::swim(const settings& s, time_point now)
     if (i != s.rank)
       order_.push_back(i);
   next_ = order_.size();
+  suspicions_.reserve(s.members);
+  news_.reserve(s.members);
 }
 
 // --- reports ---
 
-void swim::set(const swim_report& what, time_point now)
+void swim::set(const swim_report& what, time_point now) noexcept
 {
   member& of = members_[what.rank];
   if ((what.health == swim_health::failed) != (of.health == swim_health::failed))
@@ -58,14 +60,14 @@ void swim::set(const swim_report& what, time_point now)
     suspicions_.push_back({what.rank, what.incarnation, now + suspicion_});
 }
 
-void swim::take_contact(std::uint32_t rank, std::uint64_t incarnation, time_point now)
+void swim::take_contact(std::uint32_t rank, std::uint64_t incarnation, time_point now) noexcept
 {
   if (probe_ && probe_->target == rank)
     probe_->answered = true;
   take({rank, swim_health::alive, incarnation}, now);
 }
 
-void swim::take(const swim_report& what, time_point now)
+void swim::take(const swim_report& what, time_point now) noexcept
 {
   member& of = members_[what.rank];
   if (what.rank != settings_.rank)
@@ -82,6 +84,7 @@ void swim::take(const swim_report& what, time_point now)
 std::vector<swim_report> swim::take_reports(std::uint32_t to)
 {
   std::vector<swim_report> result;
+  result.reserve(reports_max + 1);
   if (members_[to].health != swim_health::alive)
     result.push_back(report_on(to));
   // The newest first, so that old ones cannot keep them back.
@@ -119,6 +122,7 @@ std::vector<swim::ping> swim::on_time(time_point now)
   std::vector<ping> result;
   if (order_.empty())
     return result;
+  result.reserve(2 + settings_.helpers);
   if (const auto late = now - alarm(); late > settings_.period)
   {
     // This process was stopped itself, or is overloaded. Its silence is no sign of others'.

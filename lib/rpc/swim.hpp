@@ -16,7 +16,8 @@
 #include <vector>
 
 // Which members of a group are alive: SWIM (Das, Gupta, Motivala, DSN 2002) with suspicion, for a
-// fixed list of members. No I/O, and no clock. Not thread-safe.
+// fixed list of members. No I/O, and no clock. Not thread-safe. A function that returns a list
+// throws std::bad_alloc before it changes anything.
 
 namespace rdma::detail::rpc {
 
@@ -85,9 +86,9 @@ public:
   [[nodiscard]] time_point alarm() const;
 
   // The member has sent a message or answered, also by a helper.
-  void take_contact(std::uint32_t rank, std::uint64_t incarnation, time_point now);
+  void take_contact(std::uint32_t rank, std::uint64_t incarnation, time_point now) noexcept;
   // Another member has sent this report.
-  void take(const swim_report& what, time_point now);
+  void take(const swim_report& what, time_point now) noexcept;
 
   // Returns the reports for a message to this member, and counts them. The first one is on the
   // receiver if it is not alive, so that it can refute this. Every message also has the incarnation
@@ -122,7 +123,7 @@ private:
     bool helped = false;
   };
 
-  void set(const swim_report& what, time_point now);
+  void set(const swim_report& what, time_point now) noexcept;
   void end_suspicions(time_point now);
   void start_probe(std::vector<ping>& to);
   void ask_helpers(std::vector<ping>& to);

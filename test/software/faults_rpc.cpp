@@ -11,6 +11,10 @@
 #include <boost_rdma/rpc/client_pool.hpp>
 #include <boost_rdma/rpc/group.hpp>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/steady_timer.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -165,9 +169,8 @@ struct group_round
     std::optional<rdma::rpc::group> group;
   };
 
-  group_round()
+  explicit group_round(rdma::rpc::group_options options = {})
   {
-    rdma::rpc::group_options options;
     options.client.stream.transports = rdma::stream_transports::rdma;
     std::vector<rdma::rpc::group::endpoint_type> endpoints;
     for (int i = 0; i != 3; ++i)
@@ -216,6 +219,8 @@ struct group_round
 
 struct calling_group : group_round
 {
+  using group_round::group_round;
+
   void run(faulty_round& round)
   {
     for (auto& each : all)
@@ -243,6 +248,48 @@ struct meeting : group_round
     const auto& second = enter(all[1]);
     const auto& third = enter(all[2]);
     round.await(first, second, third);
+  }
+};
+
+/// Members that probe each other. Those that are found to have failed, because they have no memory
+/// for an answer, are found to live afterwards.
+struct gossiping_group : calling_group
+{
+  gossiping_group()
+    : calling_group(probing())
+  {
+  }
+
+  static rdma::rpc::group_options probing()
+  {
+    rdma::rpc::group_options options;
+    options.probe_period = period;
+    return options;
+  }
+
+  void run(faulty_round& round)
+  {
+    const std::uint64_t known = version();
+    asio::cancellation_signal enough;
+    asio::steady_timer two_periods(io, 2 * period);
+    const auto& change = round.start(
+      [&](auto handler) {
+        all[0].group->async_wait_change(
+          known, asio::bind_cancellation_slot(enough.slot(), handler));
+      });
+    calling_group::run(round);
+    round.await(round.start([&](auto handler) { two_periods.async_wait(handler); }));
+    enough.emit(asio::cancellation_type::terminal);
+    round.await(change);
+  }
+
+private:
+  static constexpr std::chrono::milliseconds period{20};
+
+  [[nodiscard]] std::uint64_t version() const
+  {
+    const spared_faults own; // it copies lists
+    return all[0].group->membership().version;
   }
 };
 
@@ -366,6 +413,16 @@ TEST_CASE("calls to a group that expose memory while allocations fail end once")
 TEST_CASE("calls to a group that expose memory while system calls fail end once")
 {
   with_failing_calls<exposing_to_group>();
+}
+
+TEST_CASE("gossip of a group while allocations fail names no living member for long")
+{
+  with_failing_allocations<gossiping_group>();
+}
+
+TEST_CASE("gossip of a group while system calls fail names no living member for long")
+{
+  with_failing_calls<gossiping_group>();
 }
 
 TEST_CASE("barriers of a group while allocations fail end once")
