@@ -15,6 +15,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -198,19 +199,27 @@ struct group_round
       [](const total_result&) {});
   }
 
+  // On a busy machine a living member may be found to have failed, until it objects.
   [[nodiscard]] bool serves_next()
   {
-    for (int tries = 0; tries != 20; ++tries)
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    const auto all_live = [&]
     {
-      record<total_result> called;
-      all[0].group->async_broadcast<total>(
-        1, {.timeout = std::chrono::seconds(1)}, called.handler());
-      if (!run_until(io, [&] { return called.done(); }))
-        return false;
-      if (!called.ec && called.value().missing.empty())
-        return called.value().reply == 6;
-    }
+      return std::ranges::all_of(
+        all, [](const member& each) { return each.group->membership().failed.empty(); });
+    };
+    while (std::chrono::steady_clock::now() < limit)
+      if (run_until(io, all_live) && all_answer())
+        return true;
     return false;
+  }
+
+  [[nodiscard]] bool all_answer()
+  {
+    record<total_result> called;
+    all[0].group->async_broadcast<total>(1, {.timeout = std::chrono::seconds(1)}, called.handler());
+    return run_until(io, [&] { return called.done(); }) && !called.ec
+      && called.value().missing.empty() && called.value().reply == 6;
   }
 
   asio::io_context io;
