@@ -36,6 +36,13 @@ public:
   }
 };
 
+// Before any handler is notified.
+void close_all(owned_leases<owned_lease>::leases_type& owned) noexcept
+{
+  for (auto& [id, each] : owned)
+    each.close();
+}
+
 } // namespace
 
 std::shared_ptr<agent_core> agent_core::of(
@@ -104,6 +111,7 @@ agent_impl::agent_impl(
   , alarm_(connection_service::of(executor_))
   , late_end_(std::make_shared<late_step>(&agent_impl::post_end))
   , late_news_(std::make_shared<late_step>(&agent_impl::tell_end))
+  , owned_(lessor_ ? lessor_->options().lifetime_max : std::chrono::milliseconds::max())
 {
 }
 
@@ -111,18 +119,8 @@ agent_impl::~agent_impl()
 {
   if (channel_)
     channel_->close();
-  mark_ended(held_, owned_);
-}
-
-// Marks the program's handles to leases of both sides as ended.
-void agent_impl::mark_ended(const held_leases& held, const owned_leases& owned) noexcept
-{
-  for (const auto& [id, each] : held)
-    if (const auto lease = each.lock())
-      lease->ended = true;
-  for (const auto& [id, each] : owned)
-    if (const auto lent = each.loan.lock())
-      lent->out = false;
+  held_.end_all();
+  close_all(owned_.all());
 }
 
 // Returns the error that prevents requests. Precondition: the mutex is held.
@@ -285,22 +283,13 @@ void agent_impl::on_message(const agent_message& message, std::uint32_t receive_
 void agent_impl::answer(
   const agent_message& question, std::uint32_t receive_index, refusal_status status)
 {
-  channel_->send(
-    {.type = status == refusal_status::none ? message_type::done : message_type::refused,
-      .status = status,
-      .id = question.id},
-    receive_index);
+  channel_->send(answer_to(question, status), receive_index);
 }
 
 // Returns the time of the next action, or max(). Precondition: the mutex is held.
 agent_impl::clock::time_point agent_impl::next_time() const noexcept
 {
-  clock::time_point next = broken_off_at_;
-  if (!deadlines_.empty())
-    next = std::min(next, deadlines_.begin()->first);
-  if (!lease_ends_.empty())
-    next = std::min(next, lease_ends_.begin()->first);
-  return next;
+  return std::min({broken_off_at_, requests_.next_deadline(), owned_.next_end()});
 }
 
 // Sets the alarm, and whether the agent_channel keeps the execution context running. Precondition:
@@ -310,7 +299,7 @@ void agent_impl::update() noexcept
   if (ended_)
     return;
   if (channel_)
-    channel_->count_as_work(lessor_ || !deadlines_.empty() || !owned_.empty()
+    channel_->count_as_work(lessor_ || requests_.is_waiting() || !owned_.empty()
       || !waits_remote_.empty() || !waits_local_.empty());
   const clock::time_point next = next_time();
   if (next >= alarm_at_)
@@ -330,17 +319,16 @@ void agent_impl::on_alarm()
   while (!ended_)
     if (broken_off_at_ <= now)
       return break_off(lock, "the agents' queue pair failed");
-    else if (!deadlines_.empty() && deadlines_.begin()->first <= now)
+    else if (const auto request = requests_.overdue(now))
     {
-      give_up(lock, deadlines_.begin()->second, asio::error::timed_out);
+      give_up(lock, *request, asio::error::timed_out);
       if (!lock)
         lock.lock();
     }
-    else if (!lease_ends_.empty() && lease_ends_.begin()->first <= now)
+    else if (const auto id = owned_.overdue(now))
     {
-      const std::uint64_t id = lease_ends_.begin()->second;
-      owned_lease over = *take(id); // it exists: both tables are changed together
-      recall(id, over);
+      owned_lease over = *take(*id);
+      recall(*id, over);
       lock.unlock();
       conclude(std::move(over), {});
       lock.lock();
@@ -415,15 +403,10 @@ void agent_impl::end(const error_code& reason)
     return;
   ended_ = reason;
   const auto ended_channel = std::exchange(channel_, nullptr);
-  auto exchanges = std::exchange(exchanges_, {});
-  unsent_.clear();
-  deadlines_.clear();
+  auto requests = requests_.take_all();
   auto held = std::exchange(held_, {});
-  const auto lent_to_us = std::exchange(lent_to_us_, {});
-  auto owned = std::exchange(owned_, {});
-  for (auto& [id, each] : owned)
-    close(each); // before any handler is notified
-  lease_ends_.clear();
+  auto owned = owned_.take_all();
+  close_all(owned);
   // The memory belongs to the program already, whatever the reason for the end.
   handed_to_us_.splice(handed_to_us_.end(), handing_over_);
   auto remote = waits_remote_.take_all();
@@ -431,16 +414,16 @@ void agent_impl::end(const error_code& reason)
   inbox_list taken; // by the operations that waited longest
   while (taken.size() < local.size() && !handed_to_us_.empty())
     taken.splice(taken.end(), handed_to_us_, handed_to_us_.begin());
-  for (auto& [id, each] : exchanges)
-    if (!each.given_up)
+  for (auto& [id, each] : requests)
+    if (each.waiting)
     {
-      each.done(lock, reason, agent_message());
+      (*std::move(each.waiting))(lock, reason, agent_message());
       if (!lock)
         lock.lock();
     }
   lock.unlock();
 
-  mark_ended(held, {});
+  held.end_all();
   if (ended_channel)
     ended_channel->close();
   const error_code outcome = reason;
@@ -466,19 +449,16 @@ void agent_impl::abandon() noexcept
     lock.lock();
   ended_ = asio::error::operation_aborted;
   const auto ended_channel = std::exchange(channel_, nullptr);
-  const auto exchanges = std::exchange(exchanges_, {});
-  unsent_.clear();
-  deadlines_.clear();
+  const auto requests = requests_.take_all();
   auto held = std::exchange(held_, {});
-  const auto lent_to_us = std::exchange(lent_to_us_, {});
-  const auto owned = std::exchange(owned_, {});
-  lease_ends_.clear();
+  auto owned = owned_.take_all();
   const auto handing_over = std::exchange(handing_over_, {});
   const auto handed_to_us = std::exchange(handed_to_us_, {});
   const auto remote = waits_remote_.take_all();
   const auto local = waits_local_.take_all();
   lock.unlock();
-  mark_ended(held, owned);
+  held.end_all();
+  close_all(owned);
 }
 
 } // namespace rdma::detail

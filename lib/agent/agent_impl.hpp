@@ -12,6 +12,7 @@
 #include "agent/leases.hpp"
 #include "agent/lessor_core.hpp"
 #include "agent/message.hpp"
+#include "agent/request_table.hpp"
 #include "boost_rdma/detail/agent_core.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
 #include "completion/agent_attachment.hpp"
@@ -26,16 +27,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 namespace rdma::detail {
@@ -97,19 +95,6 @@ private:
   using answer_handler =
     boost::asio::any_completion_handler<void(lock_type& lock, error_code ec, agent_message answer)>;
 
-  struct exchange
-  {
-    agent_message question;
-    answer_handler done;
-    clock::time_point deadline;
-    bool sent = false;
-    bool given_up = false; // no operation waits for the answer; granted memory is given back
-  };
-
-  using held_leases = std::unordered_map<std::uint64_t, std::weak_ptr<held_lease>>;
-  using owned_leases = std::unordered_map<std::uint64_t, owned_lease>;
-  static void mark_ended(const held_leases& held, const owned_leases& owned) noexcept;
-
   using inbox_list = std::list<std::pair<std::uint32_t, leased_memory>>;
 
   template <class Step>
@@ -120,16 +105,12 @@ private:
   template <class... Results, class Start>
   void begin(const io_executor& executor, std::chrono::milliseconds time_limit,
     handler_of<Results...> handler, Start start);
-  std::uint32_t next_id() noexcept;
   void expect(std::uint32_t id, clock::time_point deadline, answer_handler done);
   void ask(std::uint32_t id, agent_message question);
   void ask_next();
   void give_up(lock_type& lock, std::uint32_t id, const error_code& ec);
   void withdraw(std::uint32_t id);
   void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t receive_index);
-  [[nodiscard]] bool is_answer_to(const agent_message& question, const agent_message& answer) const;
-  [[nodiscard]] std::shared_ptr<held_lease> hold(
-    const agent_message& told, clock::time_point since);
   void give_back(held_lease& lease);
   void ask_about(const std::shared_ptr<held_lease>& lease, agent_message question,
     const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler);
@@ -162,8 +143,6 @@ private:
   void on_release(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   void on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   [[nodiscard]] std::optional<owned_lease> take(std::uint64_t id);
-  void start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime);
-  static void close(owned_lease& lease) noexcept;
   void conclude(owned_lease over, const error_code& ec);
   void release(leased_memory memory);
   void recall(std::uint64_t id, const owned_lease& lease) noexcept;
@@ -206,20 +185,12 @@ private:
   const std::shared_ptr<late_step> late_news_; // for the peer: the agent has ended
   clock::time_point alarm_at_ = clock::time_point::max();
 
-  std::uint32_t last_id_ = 0;
-  std::unordered_map<std::uint32_t, exchange> exchanges_;
-  std::deque<std::uint32_t> unsent_; // some entries may have been given up
-  std::uint32_t in_flight_ = 0;
-  std::set<std::pair<clock::time_point, std::uint32_t>> deadlines_;
-
-  held_leases held_;
-  std::list<std::shared_ptr<held_lease>> lent_to_us_;
+  request_table<answer_handler> requests_;
+  held_leases<held_lease> held_;
   waiting_list<remote_memory> waits_remote_;
 
   std::unique_ptr<memory_pool> peer_pool_; // null: none yet, or the lessor's pool is used
-  std::uint64_t last_lease_ = 0;
-  owned_leases owned_;
-  std::set<std::pair<clock::time_point, std::uint64_t>> lease_ends_;
+  owned_leases<owned_lease> owned_;
   // With the receive_index of the answer, until the peer has received it.
   inbox_list handing_over_;
   inbox_list handed_to_us_;
@@ -278,7 +249,7 @@ void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds ti
     lock.unlock();
     return refuse_request<Results...>(executor, ec, std::move(handler));
   }
-  const std::uint32_t id = next_id();
+  const std::uint32_t id = requests_.next_id();
   assign_slot(handler, id);
   try
   {
@@ -289,7 +260,7 @@ void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds ti
   {
     if (!lock)
       lock.lock();
-    if (!exchanges_.contains(id))
+    if (!requests_.contains(id))
       throw;
     give_up(lock, id, boost::asio::error::no_memory);
   }

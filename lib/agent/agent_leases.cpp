@@ -83,7 +83,7 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     const std::lock_guard lock(mutex_);
     if (ended_)
       throw system_error(*ended_);
-    owned_.emplace(id, std::move(lease));
+    owned_.add(id, std::move(lease));
   }
   bound done{kept_registration(range.registration()), std::move(handler)};
   try
@@ -115,7 +115,7 @@ void agent_impl::expose_by_registration(
     const std::lock_guard lock(mutex_);
     if (ended_)
       throw system_error(*ended_);
-    owned_.emplace(id, std::move(lease));
+    owned_.add(id, std::move(lease));
   }
   std::move(handler)(error_code(), exposed);
 }
@@ -143,7 +143,7 @@ memory_pool& agent_impl::pool_of_leases()
 void agent_impl::on_allocate(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
-  const std::uint64_t id = ++last_lease_;
+  const std::uint64_t id = owned_.next_number();
   refusal_status why = obstacle_to(message);
   memory_pool* pool = nullptr;
   if (why == refusal_status::none)
@@ -221,7 +221,7 @@ try
   std::memset(block.data(), 0, block.size());
   lease.range = block;
   lease.rights = message.memory.rights();
-  lease.lifetime = std::min(from_wire(message.lifetime), lessor_->options().lifetime_max);
+  lease.lifetime = from_wire(message.lifetime);
   if (!has_windows_)
     register_range(lease);
   return refusal_status::none;
@@ -278,9 +278,7 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
       lessor_->count_grant();
       // It exists: only a message of the peer, the end of the agent or the lifetime that starts
       // below removes it.
-      owned_lease& lease = owned_.at(id);
-      lease.exposed = true;
-      start_lifetime(id, lease, lease.lifetime);
+      const owned_lease& lease = owned_.expose(id, clock::now());
       channel_->send({.type = message_type::granted,
                        .id = asked.id,
                        .lease = id,
@@ -291,40 +289,14 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
     });
 }
 
-// Precondition: the mutex is held.
-void agent_impl::start_lifetime(
-  std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime)
-{
-  lease_ends_.erase({lease.end, id});
-  lease.lifetime = lifetime;
-  lease.end = end_of(clock::now(), lifetime);
-  if (lease.end != clock::time_point::max())
-    lease_ends_.emplace(lease.end, id);
-}
-
 // Removes a lease from the table. The caller destroys it without the mutex. Precondition: the mutex
 // is held.
 std::optional<owned_lease> agent_impl::take(std::uint64_t id)
 {
-  const auto found = owned_.find(id);
-  if (found == owned_.end())
-    return std::nullopt;
-  owned_lease lease = std::move(found->second);
-  owned_.erase(found);
-  lease_ends_.erase({lease.end, id});
-  close(lease);
-  update();
+  std::optional<owned_lease> lease = owned_.take(id);
+  if (lease)
+    update();
   return lease;
-}
-
-// Ends the peer's access to the memory. Precondition: the mutex is held. A caller that finds no
-// lease in the table relies on this.
-void agent_impl::close(owned_lease& lease) noexcept
-{
-  lease.window.reset();
-  lease.registered = memory_region();
-  if (const auto lent = lease.loan.lock())
-    lent->out = false;
 }
 
 // Releases the memory and completes the operations that wait for it. Precondition: the mutex is not
@@ -371,15 +343,7 @@ catch (const std::bad_alloc&)
 // Precondition: the mutex is held.
 void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
-  const auto found = owned_.find(message.lease);
-  // A lent lease keeps the lifetime that the program chose.
-  if (found == owned_.end() || !found->second.exposed || !found->second.granted.charge)
-    return answer(message, receive_index, refusal_status::unknown_lease);
-  start_lifetime(found->first, found->second,
-    std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
-  channel_->send(
-    {.type = message_type::done, .id = message.id, .lifetime = to_wire(found->second.lifetime)},
-    receive_index);
+  channel_->send(owned_.on_renew(message, clock::now()), receive_index);
   update();
 }
 
@@ -387,9 +351,8 @@ void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_
 void agent_impl::on_release(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
-  const auto found = owned_.find(message.lease);
   std::optional<owned_lease> lease;
-  if (found != owned_.end() && found->second.exposed)
+  if (owned_.find_exposed(message.lease))
     lease = take(message.lease);
   lock.unlock();
   const bool known = lease.has_value();
@@ -405,8 +368,7 @@ void agent_impl::on_release(
 // Precondition: the mutex is held.
 void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
-  const auto found = owned_.find(message.lease);
-  if (found == owned_.end() || !found->second.exposed || !found->second.granted.charge)
+  if (!owned_.find_granted(message.lease))
     return answer(message, receive_index, refusal_status::unknown_lease);
   // The program receives the memory only after the peer has received the answer. Otherwise the
   // program might, for example, end the connection before that.
@@ -444,7 +406,7 @@ void agent_impl::receive_local(const io_executor& executor, handler_of<registere
     lock.unlock();
     return refuse_request<registered_buffer>(executor, ec, std::move(handler));
   }
-  const std::uint32_t id = next_id();
+  const std::uint32_t id = requests_.next_id();
   assign_slot(handler, id);
   waiting_handler<registered_buffer> waiting(executor, std::move(handler));
   if (handed_to_us_.empty())
@@ -482,12 +444,13 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
   lease.range = region;
   lease.rights = options.rights;
   lease.lifetime = options.lifetime;
+  lease.is_lent = true;
   std::shared_ptr<lent_lease> lent; // destroyed without the mutex
   begin<loan>(executor, options.time_limit, std::move(handler),
     [&](
       lock_type& lock, std::uint32_t id, clock::time_point deadline, waiting_handler<loan> waiting)
     {
-      const std::uint64_t number = ++last_lease_;
+      const std::uint64_t number = owned_.next_number();
       lent = std::make_shared<lent_lease>(weak_from_this(), number);
       lease.loan = lent;
       expect(id, deadline,
@@ -515,7 +478,7 @@ void agent_impl::on_lendable(
   lock_type lock(mutex_);
   if (ended_)
     return;
-  if (ec || !exchanges_.contains(id))
+  if (ec || !requests_.contains(id))
   {
     unwanted = take(number); // given up already, maybe before the lease was in the table
     return give_up(lock, id, ec);
@@ -527,7 +490,7 @@ void agent_impl::on_lendable(
       question.type = message_type::lend;
       question.lease = number;
       question.lifetime =
-        to_wire(owned_.at(number).lifetime); // it exists: only give_up() removes it
+        to_wire(owned_.find(number)->lifetime); // it exists: only give_up() removes it
       question.memory = exposed;
       ask(id, question);
     });
@@ -557,16 +520,16 @@ void agent_impl::wait_return(
   if (!lent || lent->agent.lock().get() != this)
     return refuse_request<>(executor, error::lease_ended, std::move(handler));
   lock_type lock(mutex_);
-  const auto found = owned_.find(lent->id);
-  if (found == owned_.end())
+  owned_lease* const found = owned_.find(lent->id);
+  if (!found)
   {
     const error_code ec = obstacle();
     lock.unlock();
     return refuse_request<>(executor, ec, std::move(handler));
   }
-  const std::uint32_t id = next_id();
+  const std::uint32_t id = requests_.next_id();
   assign_slot(handler, id);
-  found->second.returns.add(id, waiting_handler<>(executor, std::move(handler)));
+  found->returns.add(id, waiting_handler<>(executor, std::move(handler)));
 }
 
 } // namespace rdma::detail

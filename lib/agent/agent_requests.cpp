@@ -17,62 +17,33 @@ namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-namespace {
-
-constexpr std::uint32_t in_flight_max = 16; // the peer has as many receives for requests
-constexpr std::size_t lent_to_us_max = 64;  // lent leases that the program has not accepted yet
-
-} // namespace
-
-// Precondition: the mutex is held.
-std::uint32_t agent_impl::next_id() noexcept
-{
-  do
-    ++last_id_;
-  while (last_id_ == 0 || exchanges_.contains(last_id_));
-  return last_id_;
-}
-
 // Registers a handler for an answer. The request may be sent later. Precondition: the mutex is
 // held.
 void agent_impl::expect(std::uint32_t id, clock::time_point deadline, answer_handler done)
 {
-  exchanges_.emplace(id, exchange{{}, std::move(done), deadline});
-  deadlines_.emplace(deadline, id);
+  requests_.add(id, clock::now(), deadline, std::move(done));
   update();
 }
 
 // Precondition: the mutex is held.
 void agent_impl::ask(std::uint32_t id, agent_message question)
 {
-  question.id = id;
-  exchanges_.at(id).question = question;
-  unsent_.push_back(id);
+  requests_.ask(id, question);
   ask_next();
 }
 
 // Precondition: the mutex is held.
 void agent_impl::ask_next()
 {
-  while (ready_ && channel_ && in_flight_ != in_flight_max && !unsent_.empty())
+  while (ready_ && channel_)
   {
-    const auto found = exchanges_.find(unsent_.front());
-    if (found == exchanges_.end())
-    {
-      unsent_.pop_front(); // given up before it was sent
-      continue;
-    }
-    const agent_message& question = found->second.question;
-    if (const auto lent = owned_.find(question.lease);
-        question.type == message_type::lend && lent != owned_.end())
-    {
-      lent->second.exposed = true;
-      start_lifetime(lent->first, lent->second, lent->second.lifetime);
-    }
-    channel_->send(question);
-    found->second.sent = true;
-    ++in_flight_;
-    unsent_.pop_front();
+    const agent_message* const question = requests_.next();
+    if (!question)
+      break;
+    if (question->type == message_type::lend)
+      owned_.expose(question->lease, clock::now()); // it exists: only give_up() removes it
+    channel_->send(*question);
+    requests_.on_sent();
   }
   update();
 }
@@ -81,19 +52,10 @@ void agent_impl::ask_next()
 // release it.
 void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec)
 {
-  const auto found = exchanges_.find(id);
-  if (found == exchanges_.end() || found->second.given_up)
-    return;
-  deadlines_.erase({found->second.deadline, id});
-  answer_handler done = std::move(found->second.done);
-  // Memory that is granted later must still be given back, and a release must still be sent.
-  const message_type what = found->second.question.type;
-  if (found->second.sent || what == message_type::release || what == message_type::hand_over)
-    found->second.given_up = true;
-  else
-    exchanges_.erase(found);
+  std::optional<answer_handler> done = requests_.give_up(id);
   update();
-  std::move(done)(lock, ec, agent_message());
+  if (done)
+    (*std::move(done))(lock, ec, agent_message());
 }
 
 // Called by a cancellation slot. All waiting operations share one number space.
@@ -105,7 +67,7 @@ void agent_impl::withdraw(std::uint32_t id)
   auto remote = waits_remote_.take(id);
   auto local = waits_local_.take(id);
   waiting_list<>::list_type returned;
-  for (auto& [number, each] : owned_)
+  for (auto& [number, each] : owned_.all())
     returned.splice(returned.end(), each.returns.take(id));
   give_up(lock, id, asio::error::operation_aborted);
   if (!lock)
@@ -121,31 +83,28 @@ void agent_impl::withdraw(std::uint32_t id)
 void agent_impl::on_answer(
   lock_type& lock, const agent_message& answer, std::uint32_t receive_index)
 {
-  decltype(exchanges_)::node_type over;
+  std::optional<answer_handler> done;
   bool valid = true;
   or_end(lock,
     [&]
     {
       channel_->give_back(receive_index);
-      const auto found = exchanges_.find(answer.id);
-      if (found == exchanges_.end() || !found->second.sent)
+      const auto* const asked = requests_.asked(answer.id);
+      if (!asked)
         return break_off(lock, "the peer sent an answer without a request");
-      const exchange& asked = found->second;
-      valid = is_answer_to(asked.question, answer);
+      valid = is_answer_to(asked->question, answer, device_index_) && !held_.contains(answer.lease);
       if (valid)
       {
-        if (asked.given_up && answer.type == message_type::granted)
-          channel_->send({.type = message_type::release, .lease = answer.lease});
-        --in_flight_;
+        if (const auto release = requests_.give_back(*asked, answer))
+          channel_->send(*release);
+        requests_.on_answered();
         ask_next();
       }
-      if (!asked.given_up)
-        deadlines_.erase({asked.deadline, answer.id});
-      over = exchanges_.extract(found); // last: until here the end of the agent ends it
+      done = requests_.finish(answer.id); // last: until here the end of the agent ends it
       update();
     });
-  if (over && !over.mapped().given_up)
-    std::move(over.mapped().done)(
+  if (done)
+    (*std::move(done))(
       lock, valid ? error_of(answer.status) : error_code(error::agent_ended), answer);
   if (valid)
     return;
@@ -153,33 +112,6 @@ void agent_impl::on_answer(
     lock.lock();
   if (!ended_)
     break_off(lock, "the peer sent an invalid answer");
-}
-
-// Precondition: the mutex is held.
-bool agent_impl::is_answer_to(const agent_message& question, const agent_message& answer) const
-{
-  if (answer.type == message_type::refused)
-    return true;
-  if ((answer.type == message_type::granted) != (question.type == message_type::allocate))
-    return false;
-  if (answer.type == message_type::done)
-    return answer.lifetime <= (question.type == message_type::renew ? question.lifetime : 0);
-  // A grant must match the request and must be usable.
-  return answer.memory.size() == question.memory.size()
-    && answer.memory.rights() == question.memory.rights() && answer.memory.key(device_index_) != 0
-    && answer.memory.address() % question.alignment == 0 && answer.lifetime <= question.lifetime
-    && !held_.contains(answer.lease);
-}
-
-// Precondition: the mutex is held.
-std::shared_ptr<held_lease> agent_impl::hold(const agent_message& told, clock::time_point since)
-{
-  // First: a lease that is destroyed here would lock the mutex.
-  std::weak_ptr<held_lease>& place = held_[told.lease];
-  auto lease = std::make_shared<held_lease>(
-    weak_from_this(), told.lease, told.memory, end_of(since, from_wire(told.lifetime)));
-  place = lease;
-  return lease;
 }
 
 void agent_impl::allocate(const io_executor& executor, std::size_t size,
@@ -211,7 +143,7 @@ void agent_impl::allocate(const io_executor& executor, std::size_t size,
           if (outcome)
             return std::move(waiting).complete(outcome, remote_memory());
           std::shared_ptr<held_lease> lease;
-          or_end(lock, [&] { lease = hold(answer, since); });
+          or_end(lock, [&] { lease = held_.hold(answer, since, weak_from_this()); });
           if (!lease)
             return std::move(waiting).complete(asio::error::no_memory, remote_memory());
           lock.unlock();
@@ -233,7 +165,7 @@ void agent_impl::ask_about(const std::shared_ptr<held_lease>& lease, agent_messa
     [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<> waiting)
     {
       if (ends)
-        held_.erase(lease->id);
+        held_.forget(lease->id);
       expect(id, deadline,
         [renewed = ends ? nullptr : lease, since = clock::now(), waiting = std::move(waiting)](
           lock_type& lock, const error_code& outcome, const agent_message& answer) mutable
@@ -289,10 +221,10 @@ void agent_impl::drop(held_lease& lease) noexcept
 // Precondition: the mutex is held.
 void agent_impl::give_back(held_lease& lease)
 {
-  if (ended_ || lease.ended.exchange(true))
+  if (ended_)
     return;
-  held_.erase(lease.id);
-  channel_->send({.type = message_type::release, .lease = lease.id});
+  if (const auto release = held_.give_back(lease))
+    channel_->send(*release);
 }
 
 void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_memory> handler)
@@ -301,10 +233,8 @@ void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_m
     [&](
       lock_type& lock, std::uint32_t id, clock::time_point, waiting_handler<remote_memory> waiting)
     {
-      while (!lent_to_us_.empty())
+      while (const std::shared_ptr<held_lease> next = held_.take_lent())
       {
-        const std::shared_ptr<held_lease> next = std::move(lent_to_us_.front());
-        lent_to_us_.pop_front();
         if (lease_clock::time_point(next->expires.load()) <= clock::now())
         {
           give_back(*next); // expired; released here because its destructor takes the mutex
@@ -328,11 +258,11 @@ void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uin
   or_end(lock,
     [&]
     {
-      if (waits_remote_.empty() && lent_to_us_.size() >= lent_to_us_max)
+      if (waits_remote_.empty() && !held_.has_room_for_lent())
         return answer(message, receive_index, refusal_status::inbox_full);
-      lease = hold(message, clock::now());
+      lease = held_.hold(message, clock::now(), weak_from_this());
       if (waits_remote_.empty())
-        lent_to_us_.push_back(lease);
+        held_.keep_lent(lease);
       answer(message, receive_index, refusal_status::none);
       is_kept = true;
     });
@@ -349,16 +279,8 @@ void agent_impl::on_recall(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   channel_->give_back(receive_index);
-  const auto found = held_.find(message.lease);
-  if (found == held_.end())
-    return; // the recall crossed this side's release
-  const auto lease = found->second.lock();
-  held_.erase(found);
-  if (!lease)
-    return; // it is being dropped concurrently
-  lease->ended = true;
-  std::erase(lent_to_us_, lease);
-  lock.unlock(); // this may be the last reference
+  if (const auto lease = held_.recall(message.lease))
+    lock.unlock(); // this may be the last reference
 }
 
 } // namespace rdma::detail

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_AGENT_LEASES_HPP
 #define BOOST_RDMA_LIB_AGENT_LEASES_HPP
 
+#include "agent/lease_tables.hpp"
 #include "agent/lessor_core.hpp"
 #include "boost_rdma/detail/agent_core.hpp"
 #include "boost_rdma/memory_region.hpp"
@@ -17,26 +18,12 @@
 #include "resource/kept_registration.hpp"
 #include "resource/window_impl.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 namespace rdma::detail {
-
-using lease_clock = std::chrono::steady_clock;
-
-// Returns the end of a lifetime that starts now, or max() if it is unlimited.
-inline lease_clock::time_point end_of(
-  lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept
-{
-  lifetime = std::max(lifetime, std::chrono::milliseconds::zero());
-  const auto left =
-    std::chrono::duration_cast<std::chrono::milliseconds>(lease_clock::time_point::max() - now);
-  return lifetime >= left ? lease_clock::time_point::max() : now + lifetime;
-}
 
 // A lease of the peer's memory. The last reference releases it; remote_memory holds one.
 struct held_lease
@@ -96,15 +83,21 @@ struct leased_memory
 
 // A lease of this side's memory. Destruction first ends the peer's access and then releases the
 // memory: members are destroyed from the last to the first.
-struct owned_lease
+struct owned_lease : lease_terms
 {
+  // Called with the agent's mutex held.
+  void close() noexcept
+  {
+    window.reset();
+    registered = memory_region();
+    if (const auto lent = loan.lock())
+      lent->out = false;
+  }
+
   leased_memory granted;    // granted leases
   kept_registration region; // lent leases
   mutable_buffer range;     // of granted.block or region
   access rights = access::local_read;
-  std::chrono::milliseconds lifetime{};
-  lease_clock::time_point end = lease_clock::time_point::max();
-  bool exposed = false; // the peer has its description
   std::weak_ptr<lent_lease> loan;
   std::shared_ptr<window_impl> window;
   memory_region registered; // if the device has no windows

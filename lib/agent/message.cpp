@@ -165,4 +165,20 @@ std::chrono::milliseconds from_wire(std::uint64_t lifetime) noexcept
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(lifetime, most)));
 }
 
+lease_clock::time_point end_of(
+  lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept
+{
+  lifetime = std::max(lifetime, std::chrono::milliseconds::zero());
+  const auto left =
+    std::chrono::duration_cast<std::chrono::milliseconds>(lease_clock::time_point::max() - now);
+  return lifetime >= left ? lease_clock::time_point::max() : now + lifetime;
+}
+
+agent_message answer_to(const agent_message& asked, refusal_status status) noexcept
+{
+  return {.type = status == refusal_status::none ? message_type::done : message_type::refused,
+    .status = status,
+    .id = asked.id};
+}
+
 } // namespace rdma::detail

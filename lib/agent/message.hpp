@@ -79,6 +79,15 @@ struct agent_message
 std::uint64_t to_wire(std::chrono::milliseconds lifetime) noexcept;
 std::chrono::milliseconds from_wire(std::uint64_t lifetime) noexcept;
 
+using lease_clock = std::chrono::steady_clock;
+
+// Returns the end of a lifetime that starts now, or max() if it is unlimited.
+lease_clock::time_point end_of(
+  lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept;
+
+// Returns the answer that refuses a request or, with refusal_status::none, that it is done.
+agent_message answer_to(const agent_message& asked, refusal_status status) noexcept;
+
 } // namespace rdma::detail
 
 #endif // BOOST_RDMA_LIB_AGENT_MESSAGE_HPP
