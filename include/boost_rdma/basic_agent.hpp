@@ -177,8 +177,8 @@ public:
    * @li error::lease_ended: the lease had ended before, or the memory was lent by the peer.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait with operation_aborted. The lease may have been
-   * renewed nevertheless.
+   * terminal, partial and total end the wait with operation_aborted. The lease may be renewed
+   * nevertheless: remote_memory::expires_at() changes when the answer arrives.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

@@ -84,6 +84,7 @@ void agent_impl::on_answer(
   lock_type& lock, const agent_message& answer, std::uint32_t receive_index)
 {
   std::optional<answer_handler> done;
+  std::shared_ptr<held_lease> renewed; // destroyed without the mutex
   bool valid = true;
   or_end(lock,
     [&]
@@ -97,12 +98,20 @@ void agent_impl::on_answer(
       {
         if (const auto release = requests_.give_back(*asked, answer))
           channel_->send(*release);
+        renewed = held_.on_answer(*asked, answer);
         requests_.on_answered();
         ask_next();
       }
       done = requests_.finish(answer.id); // last: until here the end of the agent ends it
       update();
     });
+  if (renewed)
+  {
+    if (lock)
+      lock.unlock();
+    renewed.reset();
+    lock.lock();
+  }
   if (done)
     (*std::move(done))(
       lock, valid ? error_of(answer.status) : error_code(error::agent_ended), answer);
@@ -167,11 +176,9 @@ void agent_impl::ask_about(const std::shared_ptr<held_lease>& lease, agent_messa
       if (ends)
         held_.forget(lease->id);
       expect(id, deadline,
-        [renewed = ends ? nullptr : lease, since = clock::now(), waiting = std::move(waiting)](
-          lock_type& lock, const error_code& outcome, const agent_message& answer) mutable
+        [renewed = ends ? nullptr : lease, waiting = std::move(waiting)](
+          lock_type& lock, const error_code& outcome, const agent_message&) mutable
         {
-          if (renewed && !outcome)
-            renewed->expires = end_of(since, from_wire(answer.lifetime)).time_since_epoch();
           lock.unlock(); // its destructor may release the lease, which takes the mutex
           renewed.reset();
           if (outcome)

@@ -181,6 +181,21 @@ public:
     return taken;
   }
 
+  // The peer has answered a request of a request_table. A renewed lease ends when the peer says so,
+  // even if nothing waits for the answer any more. Returns a lease that was renewed: this may be
+  // the last reference, which must not be destroyed here.
+  template <class Request>
+  std::shared_ptr<Lease> on_answer(const Request& asked, const agent_message& answer) noexcept
+  {
+    if (asked.question.type != message_type::renew || answer.type != message_type::done)
+      return nullptr;
+    const auto found = held_.find(asked.question.lease);
+    auto lease = found == held_.end() ? nullptr : found->second.lock();
+    if (lease)
+      lease->expires = end_of(asked.since, from_wire(answer.lifetime)).time_since_epoch();
+    return lease;
+  }
+
   void forget(std::uint64_t id) noexcept { held_.erase(id); }
 
   // Returns the message that releases a lease, unless it has ended.
@@ -192,8 +207,7 @@ public:
     return agent_message{.type = message_type::release, .lease = lease.id};
   }
 
-  // The peer has ended a lease. Returns it: this may be the last reference, which must not be
-  // destroyed here.
+  // The peer has ended a lease. Returns it as on_answer() does.
   std::shared_ptr<Lease> recall(std::uint64_t id) noexcept
   {
     const auto found = held_.find(id);

@@ -7,6 +7,9 @@
 
 #include "software/agent_attackers.hpp"
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
 // Tests what an agent accepts as the answer to its own requests.
 
 namespace test::answers {
@@ -141,6 +144,32 @@ TEST_CASE("an agent accepts no renewal for longer than it has asked")
   CHECK(renewed.ec == (longer ? error_code(rdma::error::agent_ended) : error_code()));
   if (longer)
     CHECK(f.peer->is_told_over());
+  f.check_unharmed();
+}
+
+TEST_CASE(
+  "a lease becomes as short as its owner has made it when the renewal ends before the answer")
+{
+  using clock = rdma::remote_memory::clock;
+  answering_fixture f;
+  memory_record asked;
+  f.ask(asked);
+  f.peer->send(f.grant_for(0));
+  REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+  plain_record renewed;
+  asio::cancellation_signal signal;
+  f.agent.async_renew(asked.value, std::chrono::minutes(1),
+    asio::bind_cancellation_slot(signal.slot(), renewed.handler()));
+  const agent_message question = f.peer->await(message_type::renew);
+  signal.emit(asio::cancellation_type::terminal);
+  REQUIRE(run_until(f.io, [&] { return renewed.done(); }));
+  CHECK(renewed.ec == asio::error::operation_aborted);
+  CHECK(asked.value.expires_at() > clock::now() + std::chrono::minutes(1));
+  f.peer->send(
+    agent_message{.type = message_type::done, .id = question.id, .lifetime = question.lifetime});
+  REQUIRE(run_until(
+    f.io, [&] { return asked.value.expires_at() <= clock::now() + std::chrono::minutes(1); }));
+  CHECK(asked.value.is_valid());
   f.check_unharmed();
 }
 
