@@ -141,7 +141,7 @@ public:
   explicit side(world& in)
     : w(in)
     , owned_(in.one_in(2) ? no_limit : 8 * in.delay)
-    , ready_at_(in.now + in.any(in.one_in(10) ? 300ms : 20ms))
+    , ready_at_(in.now + in.any(in.one_in(10) ? 300ms : in.delay))
   {
     w.at(ready_at_ - w.now,
       [this]

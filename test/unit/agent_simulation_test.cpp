@@ -63,7 +63,8 @@ public:
       return deliver_handed();
     default:
       if (!operations_.empty())
-        cancel(operations_[w.random() % operations_.size()]);
+        cancel(operations_[operations_.size() - 1
+          - w.random() % std::min<std::size_t>(operations_.size(), 20)]);
     }
   }
 
@@ -83,11 +84,11 @@ private:
   // Sometimes less than a message takes.
   duration time_limit()
   {
-    return w.one_in(4) ? no_limit : w.one_in(2) ? w.any(w.delay) : w.any(10 * w.delay);
+    return w.one_in(4) ? no_limit : w.one_in(2) ? w.any(w.delay / 2) : w.any(10 * w.delay);
   }
   duration lifetime()
   {
-    return w.one_in(4) ? no_limit : w.one_in(4) ? w.any(2 * w.delay) : w.any(20 * w.delay);
+    return w.one_in(2) ? no_limit : w.one_in(4) ? w.any(2 * w.delay) : w.any(20 * w.delay);
   }
 
   void allocate()
@@ -195,8 +196,12 @@ public:
   std::size_t run()
   {
     const duration length = 5 * w_.delay + w_.any(30 * w_.delay);
-    for (std::size_t i = 5 + w_.random() % 120; i != 0; --i)
-      w_.at(w_.any(length), [this, which = w_.one_in(3) ? &far_ : &near_] { which->act(); });
+    // All in a few moments: more requests than may be in flight.
+    const bool is_bursty = w_.one_in(4);
+    const duration moment = length / 4;
+    for (std::size_t i = (is_bursty ? 400 : 5) + w_.random() % 120; i != 0; --i)
+      w_.at(is_bursty ? w_.any(3ms).count() * moment : w_.any(length),
+        [which = w_.one_in(3) ? &far_ : &near_] { which->act(); });
     if (w_.one_in(3))
       w_.at(w_.any(length), [this] { make_trouble(); });
     w_.at(length,
