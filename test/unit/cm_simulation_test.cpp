@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "common/catch.hpp"
 #include "common/device_traits.hpp"
 #include "unit/simulated_seeds.hpp"
 #include "verbs/software/cm/connection_fsm.hpp"
