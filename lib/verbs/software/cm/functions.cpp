@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -64,7 +65,9 @@ int call(identifier& which, Function function) noexcept
 
 void report(service& by, identifier& which, rdma_cm_event_type type, int status = 0)
 {
-  by.report(std::make_unique<channel_event>(type, which, status));
+  event_list made;
+  made.push_back(std::make_unique<channel_event>(type, which, status));
+  by.report(std::move(made));
 }
 
 std::unique_ptr<event_channel> make_channel()

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -40,6 +41,9 @@ struct channel_event : rdma_cm_event
   std::array<std::byte, 256> data{};
 };
 
+/// A list, because its elements move to another one without memory.
+using event_list = std::list<std::unique_ptr<channel_event>>;
+
 /// An event channel. Its descriptor is readable exactly while it has events.
 struct event_channel : rdma_event_channel
 {
@@ -51,10 +55,10 @@ struct event_channel : rdma_event_channel
   }
 
   const std::shared_ptr<service> owner;
-  wire::descriptor descriptor;                       ///< an eventfd that counts the events
-  std::deque<std::unique_ptr<channel_event>> events; ///< under the service's mutex
-  unsigned readers = 0;   ///< threads in get_cm_event(), under the service's mutex
-  bool destroyed = false; ///< the last reader deletes the channel, under the service's mutex
+  wire::descriptor descriptor; ///< an eventfd that counts the events
+  event_list events;           ///< under the service's mutex
+  unsigned readers = 0;        ///< threads in get_cm_event(), under the service's mutex
+  bool destroyed = false;      ///< the last reader deletes the channel, under the service's mutex
 };
 
 /// A port with the identifiers that are bound to it. Under the service's mutex.
@@ -77,7 +81,8 @@ struct identifier : rdma_cm_id
     connection, ///< see fsm
   };
 
-  identifier(event_channel& of, std::uint32_t local_id, void* with, rdma_port_space space) noexcept;
+  /// Throws std::bad_alloc.
+  identifier(event_channel& of, std::uint32_t local_id, void* with, rdma_port_space space);
 
   static identifier& of(rdma_cm_id* from) noexcept { return *static_cast<identifier*>(from); }
   event_channel& events() const noexcept { return event_channel::of(channel); }
@@ -104,6 +109,8 @@ struct identifier : rdma_cm_id
   // a listener
   int backlog = 0;
   int pending = 0; ///< requests that the program has not received
+
+  event_list end_event; ///< to report the end of a connection without memory
 
   identifier* listener = nullptr; ///< for a request that the program has not received: its listener
   std::unique_ptr<event_channel> own_channel;       ///< of an id whose operations block

@@ -104,8 +104,7 @@ event_channel::event_channel(std::shared_ptr<service> by) noexcept
   fd = descriptor.get();
 }
 
-identifier::identifier(
-  event_channel& of, std::uint32_t local_id, void* with, rdma_port_space space) noexcept
+identifier::identifier(event_channel& of, std::uint32_t local_id, void* with, rdma_port_space space)
   : rdma_cm_id{}
   , fsm(local_id)
 {
@@ -116,6 +115,7 @@ identifier::identifier(
   std::uint32_t random = 0;
   fill_random(&random, sizeof random);
   starting_psn = random & 0xffffff;
+  end_event.push_back(std::make_unique<channel_event>(RDMA_CM_EVENT_DISCONNECTED, *this));
 }
 
 // --- the service and its thread ---
@@ -348,25 +348,24 @@ void service::destroy(identifier& which, std::unique_lock<std::mutex>& lock) noe
       continue;
     }
     perform(child, child.fsm.destroy());
-    drop_events(child.events(), child);
+    remove_events(child.events(), child);
     forget(child);
     each = ids_.erase(each);
   }
-  drop_events(which.events(), which);
+  remove_events(which.events(), which);
   await_acknowledgements(which, lock);
 }
 
 // --- events ---
 
-void service::report(std::unique_ptr<channel_event> what)
+void service::report(event_list&& what) noexcept
 {
-  event_channel& to = what->owner().events();
-  to.events.push_back(std::move(what));
+  event_channel& to = what.front()->owner().events();
+  to.events.splice(to.events.end(), what);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(to.fd, &one, sizeof one); // at most 2^64 - 2 events
 }
 
-// The descriptor's count and the queue change together, so that no read blocks here.
 std::unique_ptr<channel_event> service::next_event(event_channel& from) noexcept
 {
   if (from.events.empty())
@@ -382,31 +381,28 @@ std::unique_ptr<channel_event> service::next_event(event_channel& from) noexcept
   return taken;
 }
 
-void service::drop_events(event_channel& from, const identifier& which) noexcept
+event_list service::remove_events(event_channel& from, const identifier& which) noexcept
 {
-  const auto dropped =
-    std::erase_if(from.events, [&](const auto& each) { return &each->owner() == &which; });
-  for (std::size_t i = 0; i != dropped; ++i)
-  {
-    std::uint64_t one = 0;
-    [[maybe_unused]] const ssize_t n = ::read(from.fd, &one, sizeof one);
-  }
+  event_list removed;
+  for (auto next = from.events.begin(); next != from.events.end();)
+    if (const auto each = next++; &(*each)->owner() == &which)
+    {
+      removed.splice(removed.end(), from.events, each);
+      std::uint64_t one = 0;
+      [[maybe_unused]] const ssize_t n = ::read(from.fd, &one, sizeof one);
+    }
+  return removed;
 }
 
-void service::move_events(identifier& which, event_channel& to)
+void service::move_events(identifier& which, event_channel& to) noexcept
 {
-  event_channel& from = which.events();
-  std::deque<std::unique_ptr<channel_event>> moved;
-  for (auto& each : from.events)
-    if (&each->owner() == &which)
-      moved.push_back(std::make_unique<channel_event>(*each));
-  drop_events(from, which);
+  event_list moved = remove_events(which.events(), which);
   which.channel = &to;
-  for (auto& each : moved)
+  while (!moved.empty())
   {
-    if (each->param.conn.private_data != nullptr)
-      each->param.conn.private_data = each->data.data();
-    report(std::move(each));
+    event_list first;
+    first.splice(first.end(), moved, moved.begin());
+    report(std::move(first));
   }
 }
 
@@ -420,36 +416,52 @@ void service::perform(
   if (step.report == type::none)
     return;
   const bool datagram = which.fsm.is_datagram();
-  int status = step.status;
-  if (step.report == type::unreachable)
-    status = -ETIMEDOUT;
+  event_list made;
+  if (step.report == type::rejected || step.report == type::unreachable
+    || step.report == type::disconnected)
+    made.swap(which.end_event);
   try
   {
-    auto made = std::make_unique<channel_event>(event_of(step.report, datagram), which, status);
-    if (step.report == type::response && cause != nullptr)
-    {
-      which.reply = *cause;
-      if (datagram)
-      {
-        made->param.ud.ah_attr = address_of(which);
-        made->param.ud.qp_num = cause->queue_pair;
-        made->param.ud.qkey = cause->qkey;
-      }
-      else
-        set_parameters(made->param.conn, *cause);
-    }
-    if (cause != nullptr && (step.report == type::response || step.report == type::rejected))
-      set_data(*made, *cause, datagram);
-    report(std::move(made));
+    if (made.empty())
+      made.push_back(std::make_unique<channel_event>(event_of(step.report, datagram), which));
   }
   catch (const std::bad_alloc&)
   {
-    // The program does not learn of the event. The peer does: the connection ends.
-    const auto end = which.fsm.destroy();
-    if (end.send)
-      port_of(which).send(*end.send, which.peer, which.local.ip);
-    set_timer(which);
+    return end_without_memory(which);
   }
+  channel_event& event = *made.front();
+  event.event = event_of(step.report, datagram);
+  event.status = step.report == type::unreachable ? -ETIMEDOUT : step.status;
+  if (step.report == type::response && cause != nullptr)
+  {
+    which.reply = *cause;
+    if (datagram)
+    {
+      event.param.ud.ah_attr = address_of(which);
+      event.param.ud.qp_num = cause->queue_pair;
+      event.param.ud.qkey = cause->qkey;
+    }
+    else
+      set_parameters(event.param.conn, *cause);
+  }
+  if (cause != nullptr && (step.report == type::response || step.report == type::rejected))
+    set_data(event, *cause, datagram);
+  report(std::move(made));
+}
+
+// Ends a connection on both sides, because the program cannot receive an event of it. It receives
+// the last one.
+void service::end_without_memory(identifier& which) noexcept
+{
+  const auto end = which.fsm.destroy();
+  if (end.send)
+    port_of(which).send(*end.send, which.peer, which.local.ip);
+  set_timer(which);
+  if (which.end_event.empty())
+    return; // it has received it before
+  which.end_event.front()->event = RDMA_CM_EVENT_CONNECT_ERROR;
+  which.end_event.front()->status = -ENOMEM;
+  report(std::move(which.end_event));
 }
 
 // --- ports ---
@@ -635,11 +647,13 @@ void service::take_request(shared_port& at, const port::arrival& what)
     attach_device(child);
     write_route(child, {what.peer.ip, m.source_port});
     requests_.emplace(key_of(child), &child);
-    auto made = std::make_unique<channel_event>(RDMA_CM_EVENT_CONNECT_REQUEST, child);
-    made->listen_id = listener;
+    event_list made;
+    made.push_back(std::make_unique<channel_event>(RDMA_CM_EVENT_CONNECT_REQUEST, child));
+    channel_event& event = *made.front();
+    event.listen_id = listener;
     if (!datagram)
-      set_parameters(made->param.conn, m);
-    set_data(*made, m, datagram);
+      set_parameters(event.param.conn, m);
+    set_data(event, m, datagram);
     child.listener = listener;
     ++listener->pending;
     report(std::move(made));

@@ -74,14 +74,14 @@ public:
   void perform(
     identifier& which, const connection_fsm::step& step, const message* cause = nullptr) noexcept;
 
-  /// Appends an event to its id's channel. May throw std::bad_alloc.
-  void report(std::unique_ptr<channel_event> what);
+  /// Appends an event to its id's channel.
+  void report(event_list&& what) noexcept;
 
   /// Takes the oldest event of a channel; null if there is none.
   std::unique_ptr<channel_event> next_event(event_channel& from) noexcept;
 
-  /// Moves an id's waiting events to another channel. May throw std::bad_alloc.
-  void move_events(identifier& which, event_channel& to);
+  /// Moves an id's waiting events to another channel.
+  void move_events(identifier& which, event_channel& to) noexcept;
 
   /// A queue pair of this process has lost its peer.
   static void on_lost_peer(std::uint32_t queue_pair) noexcept;
@@ -97,7 +97,8 @@ private:
   void answer_unknown(shared_port& at, const port::arrival& what) noexcept;
   void refuse_request(shared_port& at, const port::arrival& what, reject_reason why) noexcept;
   void forget(identifier& which) noexcept;
-  void drop_events(event_channel& from, const identifier& which) noexcept;
+  void end_without_memory(identifier& which) noexcept;
+  event_list remove_events(event_channel& from, const identifier& which) noexcept;
   void fire(std::int64_t now) noexcept;
   void set_timer(identifier& which) noexcept;
   void wake() noexcept;
