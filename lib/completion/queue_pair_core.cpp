@@ -312,7 +312,14 @@ void queue_pair_core::disconnect(
   if (connection_.is_unconfirmed())
     first_failure_ = {}; // of the message that was to confirm the path, which no user submitted
   const bool refused = refusal_.code == reason && why.empty(); // which is the cause
-  note_failure(reason, operation, refused ? refusal_.reason : why);
+  try
+  {
+    note_failure(reason, operation, refused ? refusal_.reason : why);
+  }
+  catch (const std::bad_alloc&)
+  {
+    note_failure(reason, {}, {});
+  }
   apply(connection_event::disconnected, lock, reason);
 }
 

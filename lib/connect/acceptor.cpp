@@ -28,19 +28,6 @@ namespace {
 // How long an address with too many handshakes is not waited for after one of them was evicted.
 constexpr std::chrono::seconds distrust_time{10};
 
-// Drops the line if there is no memory for its text.
-template <class Log>
-void log_if_possible(Log log) noexcept
-{
-  try
-  {
-    log();
-  }
-  catch (const std::bad_alloc&)
-  {
-  }
-}
-
 } // namespace
 
 std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& executor,

@@ -35,6 +35,17 @@ catch (const std::bad_alloc&)
 {
 }
 
+// Calls log(), which makes the texts of a line. Drops the line if there is no memory for them.
+template <class Log>
+void log_if_possible(Log log) noexcept
+try
+{
+  log();
+}
+catch (const std::bad_alloc&)
+{
+}
+
 // Returns text from a peer in a form that can be shown: in quotes, without control characters, and
 // truncated. Reasons may be longer, because they contain sentences.
 constexpr std::size_t untrusted_size_max = 80;

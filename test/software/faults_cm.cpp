@@ -96,6 +96,57 @@ TEST_CASE("queue pairs that connect by RDMA-CM while allocations fail end each o
   with_failing_allocations<connecting_by_cm>();
 }
 
+TEST_CASE("what RDMA-CM connects can be closed without memory")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const bool is_answered = GENERATE(true, false);
+  connecting_by_cm f;
+  faulty_round round(f.io, fault::allocation);
+  f.client.emplace(f.io, f.client_context, faulty_round_options());
+  f.server.emplace(f.io, f.server_context, faulty_round_options());
+  const auto& asked = round.start([&](auto handler) { f.acceptor.async_get_request(handler); },
+    [&](cm::connection_request made) { f.request.emplace(std::move(made)); });
+  const auto& connected = round.start([&](auto handler)
+    { cm::async_connect(*f.client, f.acceptor.local_endpoint(), cm::connect_options(), handler); });
+  round.await(asked);
+  plain_record ended;
+  if (is_answered)
+  {
+    f.accept(round);
+    round.await(connected);
+    REQUIRE(connected.succeeded());
+    f.client->async_wait_close(ended.handler());
+  }
+  const tcp::endpoint place = f.acceptor.local_endpoint();
+  bool is_over = true;
+  {
+    const failing_allocations failures(0, true);
+    f.acceptor.close();
+    f.request.reset();
+    f.server.reset();
+    if (is_answered)
+      is_over = until([&] { return !f.client->is_connected(); });
+  }
+  REQUIRE(is_over);
+  if (is_answered)
+  {
+    REQUIRE(run_until(f.io, [&] { return ended.done(); }));
+    CHECK(ended.ec == error::peer_closed);
+  }
+  round.check();
+  CHECK((is_answered || connected.ec == error::refused));
+  const auto is_free = [&]
+  {
+    cm::acceptor_options options;
+    options.reuse_address = false;
+    error_code ec;
+    const cm::acceptor next(f.io, f.server_context, place, options, ec);
+    asio::post(f.io, [] {}); // try again
+    return !ec;
+  };
+  CHECK(run_until(f.io, is_free));
+}
+
 TEST_CASE("queue pairs that connect by RDMA-CM while system calls fail end each operation once")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);

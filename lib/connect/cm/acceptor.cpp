@@ -7,14 +7,17 @@
 
 #include "connect/cm/acceptor_impl.hpp"
 
+#include "completion/handler_slot.hpp"
 #include "completion/shared_receive_core.hpp"
 #include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 #include "resource/domain_impl.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -28,6 +31,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using rdma::detail::connection_service;
 using rdma::detail::device_impl;
+using rdma::detail::log_if_possible;
 using rdma::detail::log_line;
 using rdma::detail::unclaimed_queue_pair;
 
@@ -154,19 +158,31 @@ void acceptor_impl::close()
     const lock_type lock(mutex_);
     unclaimed = close_queue(lock);
     // On the service's thread, because an event of the id may be on its way to this acceptor.
-    std::vector<unique_id> ids;
-    for (listener& each : listeners_)
-      if (each.id)
-        ids.push_back(std::move(each.id));
-    if (!ids.empty())
+    const bool listens =
+      std::ranges::any_of(listeners_, [](const listener& each) { return bool(each.id); });
+    if (listens && !std::exchange(stops_, true))
       asio::post(io(),
-        [self = self(), ids = std::move(ids), pending = std::exchange(pending_, {})]
-        {
-          for (const waiting_client& each : pending)
-            each.link->reject({});
-        });
+        asio::bind_allocator(rdma::detail::slot_allocator<void>(stop_slot_),
+          [self = self()] { self->stop_listening(); }));
   }
   cancel();
+}
+
+void acceptor_impl::stop_listening()
+{
+  std::list<waiting_client> pending; // rejected without the mutex
+  {
+    const lock_type lock(mutex_);
+    pending.swap(pending_);
+  }
+  for (const waiting_client& each : pending)
+    each.link->reject({});
+  for (listener& each : listeners_)
+  {
+    unique_id id; // destroyed without the mutex
+    const lock_type lock(mutex_);
+    id = std::move(each.id);
+  }
 }
 
 void acceptor_impl::abandon() noexcept
@@ -194,20 +210,26 @@ void acceptor_impl::on_event(listener& at, const event& what)
       close(); // the device's removal waits for it
     return;
   }
-  unique_id id = at.channel.adopt(what.id); // first, as the allocation below may fail
-  auto link = std::make_shared<connection>(at.channel);
-  link->requested(what, std::move(id));
+  unique_id id = at.channel.adopt(what.id); // first, as the allocations below may fail
+  std::list<waiting_client> arrived;
+  arrived.push_back({std::make_shared<connection>(at.channel), &at});
+  connection& link = *arrived.front().link;
+  link.requested(what, std::move(id));
   {
     std::lock_guard lock(mutex_);
     std::erase_if(pending_, [](const auto& each) { return !each.link->is_waiting(); });
     if (open_ && pending_.size() < options_.requests_max)
-      pending_.push_back({std::exchange(link, nullptr), &at});
+      pending_.splice(pending_.end(), arrived);
   }
-  if (link)
+  if (!arrived.empty())
   {
-    log_line(spdlog::level::info, "RDMA-CM: too many requests on port {}: rejected {}",
-      local_.port(), link->peer().address().to_string());
-    return link->reject({});
+    log_if_possible(
+      [&]
+      {
+        log_line(spdlog::level::info, "RDMA-CM: too many requests on port {}: rejected {}",
+          local_.port(), link.peer().address().to_string());
+      });
+    return link.reject({});
   }
   serve();
 }
@@ -256,8 +278,12 @@ void acceptor_impl::serve()
     }
     if (ec)
     {
-      log_line(spdlog::level::warn, "RDMA-CM: cannot create a queue pair for {}: {}",
-        link->peer().address().to_string(), ec.message());
+      log_if_possible(
+        [&]
+        {
+          log_line(spdlog::level::warn, "RDMA-CM: cannot create a queue pair for {}: {}",
+            link->peer().address().to_string(), ec.message());
+        });
       link->reject({});
       finished({}, ec);
       continue;
@@ -273,8 +299,12 @@ void acceptor_impl::finished(unclaimed_queue_pair queue_pair, const error_code& 
   if (!ec)
     return deliver(std::move(lock), queue_pair);
   lock.unlock();
-  log_line(
-    spdlog::level::info, "RDMA-CM: cannot accept on port {}: {}", local_.port(), ec.message());
+  log_if_possible(
+    [&]
+    {
+      log_line(
+        spdlog::level::info, "RDMA-CM: cannot accept on port {}: {}", local_.port(), ec.message());
+    });
   post_serve(); // the operation gets the next client
 }
 

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_ACCEPTOR_IMPL_HPP
 
 #include "boost_rdma/cm/detail/cm_core.hpp"
+#include "completion/handler_slot.hpp"
 #include "connect/accept_queue.hpp"
 #include "connect/cm/connection.hpp"
 #include "connect/cm/held_request.hpp"
@@ -16,6 +17,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -81,13 +83,17 @@ private:
   void on_adding(const lock_type&) override { post_serve(); } // serve() waits for the mutex
   void post_serve();
   void serve();
+  void stop_listening();
 
   const acceptor_options options_;
   std::deque<listener> listeners_; // not changed after listen()
 
   // Protected by the mutex:
-  std::deque<waiting_client> pending_; // clients without an answer
-  std::size_t accepting_ = 0;          // clients that are being accepted
+  std::list<waiting_client> pending_; // clients without an answer
+  std::size_t accepting_ = 0;         // clients that are being accepted
+  bool stops_ = false;                // the function for that is posted
+
+  rdma::detail::handler_slot stop_slot_; // of that function: close() needs no memory
 };
 
 } // namespace rdma::cm::detail

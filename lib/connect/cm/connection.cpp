@@ -7,18 +7,22 @@
 
 #include "connect/cm/connection.hpp"
 
+#include "completion/inbox.hpp"
 #include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 namespace rdma::cm::detail {
 
 namespace asio = boost::asio;
+using rdma::detail::log_if_possible;
 using rdma::detail::log_line;
 using steady_clock = std::chrono::steady_clock;
 
@@ -32,39 +36,70 @@ constexpr std::chrono::milliseconds drain_step{2};
 // 12.9.8).
 constexpr std::chrono::seconds linger_time_max{1};
 
+// Describes an attempt to connect for diagnose(). Without memory, the text is empty.
+std::string text_of_attempt(bool accepts, const asio::ip::tcp::endpoint& peer) noexcept
+try
+{
+  return accepts ? "accepting " + peer.address().to_string()
+                 : "connecting to " + rdma::detail::text_of(peer);
+}
+catch (const std::bad_alloc&)
+{
+  return {};
+}
+
 } // namespace
 
-// Passes events of the queue pair from any thread.
+// Passes orders from any thread.
+class connection::sender
+{
+public:
+  explicit sender(connection& link)
+    : inbox_(link.channel_.service_inbox())
+    , link_(link.weak_from_this())
+    , orders_(link.orders_)
+  {
+  }
+
+  void post(order what) const noexcept { post(static_cast<unsigned>(what)); }
+
+  // acq_rel: the function sees what was written before the order, and the slot is free after it
+  void post(unsigned which) const noexcept
+  {
+    if (orders_->pending.fetch_or(which, std::memory_order_acq_rel) != 0)
+      return;
+    inbox_->post(asio::bind_allocator(rdma::detail::slot_allocator<void>(orders_->slot),
+      [link = link_, orders = orders_]
+      {
+        const unsigned all = orders->pending.exchange(0, std::memory_order_acq_rel);
+        if (const auto self = link.lock())
+          self->carry_out(all);
+      }));
+  }
+
+private:
+  const std::shared_ptr<rdma::detail::inbox> inbox_;
+  const std::weak_ptr<connection> link_;
+  const std::shared_ptr<orders> orders_;
+};
+
 class connection::guard final : public rdma::detail::connection_guard
 {
 public:
-  guard(std::shared_ptr<rdma::detail::inbox> to_service, std::weak_ptr<connection> link)
-    : inbox_(std::move(to_service))
-    , link_(std::move(link))
+  explicit guard(connection& link)
+    : to_(link)
   {
   }
   // A queue pair may end without close().
   ~guard() override
   {
-    post(&connection::stop);
-    post(&connection::release);
+    to_.post(static_cast<unsigned>(order::stop) | static_cast<unsigned>(order::release));
   }
-  void close() noexcept override { post(&connection::stop); }
-  void finish() noexcept override { post(&connection::finish); }
+  void close() noexcept override { to_.post(order::stop); }
+  void finish() noexcept override { to_.post(order::finish); }
 
 private:
-  void post(void (connection::*step)())
-  {
-    inbox_->post(
-      [link = link_, step]
-      {
-        if (const auto self = link.lock())
-          ((*self).*step)();
-      });
-  }
-
-  const std::shared_ptr<rdma::detail::inbox> inbox_;
-  const std::weak_ptr<connection> link_;
+  const sender to_;
 };
 
 connection::connection(event_channel& channel)
@@ -76,18 +111,33 @@ connection::connection(event_channel& channel)
 bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
   core_ = core;
-  return core->attach(std::make_shared<guard>(channel_.service_inbox(), weak_from_this()));
+  return core->attach(std::make_shared<guard>(*this));
 }
 
 void connection::post_cancel(connection& link)
 {
-  if (!link.channel_.forked())
-    asio::post(link.channel_.io(),
-      [self = link.shared_from_this()]
-      {
-        if (self->in_handshake())
-          self->fail(asio::error::operation_aborted);
-      });
+  sender(link).post(order::cancel);
+}
+
+void connection::post_reject(connection& link, const private_data& reason)
+{
+  link.orders_->reason = reason;
+  sender(link).post(order::reject);
+}
+
+void connection::carry_out(unsigned which)
+{
+  const auto wanted = [which](order what) { return (which & static_cast<unsigned>(what)) != 0; };
+  if (wanted(order::cancel) && in_handshake())
+    fail(asio::error::operation_aborted);
+  if (wanted(order::reject))
+    reject(orders_->reason);
+  if (wanted(order::finish))
+    finish();
+  if (wanted(order::stop))
+    stop();
+  if (wanted(order::release))
+    release();
 }
 
 bool connection::in_handshake() const noexcept
@@ -128,8 +178,12 @@ void connection::reject(const private_data& reason)
     ? reason.size()
     : std::min(reason.size(), private_data::reject_size_max);
   if (id_.api().reject(id_.get(), reason.bytes().data(), static_cast<std::uint8_t>(size)) != 0)
-    log_line(spdlog::level::debug, "RDMA-CM: rejecting {}: {}", peer_.address().to_string(),
-      last_cm_error().message());
+    log_if_possible(
+      [&]
+      {
+        log_line(spdlog::level::debug, "RDMA-CM: rejecting {}: {}", peer_.address().to_string(),
+          last_cm_error().message());
+      });
   release();
 }
 
@@ -168,8 +222,12 @@ void connection::on_event(const event& what)
   case stage::accepting:
     return step(what);
   case stage::requested:
-    log_line(spdlog::level::debug, "RDMA-CM: {} ended its request before the answer: {}",
-      peer_.address().to_string(), id_.api().event_str(what.type));
+    log_if_possible(
+      [&]
+      {
+        log_line(spdlog::level::debug, "RDMA-CM: {} ended its request before the answer: {}",
+          peer_.address().to_string(), id_.api().event_str(what.type));
+      });
     stage_ = stage::ended;
     return release();
   case stage::established:
@@ -184,6 +242,7 @@ void connection::on_event(const event& what)
 }
 
 void connection::step(const event& what)
+try
 {
   error_code ec;
   switch (what.type)
@@ -209,13 +268,23 @@ void connection::step(const event& what)
     ec = error_of_failure(what);
     if (stage_ == stage::accepting && what.type == RDMA_CM_EVENT_REJECTED)
       ec = error::peer_lost; // a client rejects if it has given up
-    log_line(spdlog::level::info, "RDMA-CM: {} {}: {}, status {}: {}",
-      stage_ == stage::connecting ? "connecting to" : "accepting", peer_.address().to_string(),
-      id_.api().event_str(what.type), what.status, ec.message());
+    log_if_possible(
+      [&]
+      {
+        log_line(spdlog::level::info, "RDMA-CM: {} {}: {}, status {}: {}",
+          stage_ == stage::connecting ? "connecting to" : "accepting", peer_.address().to_string(),
+          id_.api().event_str(what.type), what.status, ec.message());
+      });
     return fail(ec, what.data);
   }
   if (ec)
     fail(ec);
+}
+catch (const std::bad_alloc&)
+{
+  if (!in_handshake())
+    throw;
+  fail(asio::error::no_memory);
 }
 
 void connection::succeed(const private_data& data)
@@ -228,9 +297,7 @@ void connection::succeed(const private_data& data)
 void connection::fail(const error_code& ec, const private_data& data)
 {
   const auto self = shared_from_this();
-  const std::string operation = stage_ == stage::accepting
-    ? "accepting " + peer_.address().to_string()
-    : "connecting to " + rdma::detail::text_of(peer_);
+  const std::string operation = text_of_attempt(stage_ == stage::accepting, peer_);
   stage_ = stage::ended;
   timer_.cancel();
   if (!answer_due_)
@@ -296,12 +363,19 @@ void connection::wait_for_sends(steady_clock::time_point end)
   if (!core->progress_of_sends().outstanding || steady_clock::now() >= end)
     return core->disconnect(error::peer_closed);
   timer_.expires_after(drain_step);
-  timer_.async_wait(
-    [self = shared_from_this(), end](const error_code& ec)
-    {
-      if (!ec)
-        self->wait_for_sends(end);
-    });
+  try
+  {
+    timer_.async_wait(
+      [self = shared_from_this(), end](const error_code& ec)
+      {
+        if (!ec)
+          self->wait_for_sends(end);
+      });
+  }
+  catch (const std::bad_alloc&)
+  {
+    core->disconnect(error::peer_closed); // nothing would end the wait
+  }
 }
 
 // The queue pair was destroyed, so the id can be destroyed (rdma_destroy_id(3)).
@@ -311,11 +385,15 @@ void connection::release()
   if (stage_ == stage::established || in_handshake())
     stop(); // the queue pair was not closed before
   if (!std::exchange(released_, true) && stage_ == stage::disconnecting)
-  {
-    timer_.expires_after(linger_time_max);
-    timer_.async_wait([self](const error_code&) { self->release(); });
-    return;
-  }
+    try
+    {
+      timer_.expires_after(linger_time_max);
+      return timer_.async_wait([self](const error_code&) { self->release(); });
+    }
+    catch (const std::bad_alloc&)
+    {
+      // A lost disconnect request is not repeated then.
+    }
   stage_ = stage::ended;
   timer_.cancel();
   if (answer_due_)

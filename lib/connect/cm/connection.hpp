@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_CONNECTION_HPP
 
 #include "boost_rdma/cm/options.hpp"
+#include "completion/handler_slot.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "connect/cm/event_channel.hpp"
 #include "resource/device_traits.hpp"
@@ -17,6 +18,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -63,10 +65,27 @@ public:
 
   void on_event(const event& what) override;
 
-  // Any thread. Posts the end of an attempt to connect.
+  // Any thread. Posts the end of an attempt to connect, or the refusal of a client.
   static void post_cancel(connection& link);
+  static void post_reject(connection& link, const private_data& reason = private_data());
 
 private:
+  // What other threads want. An order needs no memory from the heap.
+  enum class order : unsigned
+  {
+    cancel = 1,
+    reject = 2,
+    finish = 4,
+    stop = 8,
+    release = 16,
+  };
+  struct orders
+  {
+    std::atomic<unsigned> pending{0}; // a function that carries them out is queued unless it is 0
+    rdma::detail::handler_slot slot;  // of that function
+    private_data reason;              // of a refusal, which is ordered once
+  };
+  class sender;
   class guard; // owned by the queue pair
 
   enum class stage
@@ -97,6 +116,7 @@ private:
   void succeed(const private_data& data);
   void fail(const error_code& ec, const private_data& data = private_data());
   void report(const error_code& ec, const private_data& data);
+  void carry_out(unsigned which);
   void stop();
   void finish();
   void release();
@@ -104,6 +124,7 @@ private:
   void wait_for_sends(std::chrono::steady_clock::time_point end);
 
   event_channel& channel_;
+  const std::shared_ptr<orders> orders_ = std::make_shared<orders>();
   boost::asio::steady_timer timer_;
   unique_id id_;
   std::weak_ptr<queue_pair_core> core_;

@@ -66,7 +66,8 @@ held_request::held_request(const std::shared_ptr<connection>& link,
 
 held_request::~held_request()
 {
-  reject_client({});
+  if (const auto link = take_link())
+    connection::post_reject(*link);
 }
 
 void held_request::accept(
@@ -125,20 +126,15 @@ void held_request::accept(const asio::any_io_executor& executor,
           { std::move(waiting).complete(failure); });
       });
   if (link && !channel_.forked())
-    asio::post(channel_.io(), [link] { link->reject({}); });
+    connection::post_reject(*link);
   std::move(waiting).complete(ec);
 }
 
 void held_request::reject(const private_data& reason)
 {
-  reject_client(reason);
-}
-
-void held_request::reject_client(const private_data& reason)
-{
   answered_ = true;
   if (const auto link = take_link(); link && !channel_.forked())
-    asio::post(channel_.io(), [link, reason] { link->reject(reason); });
+    connection::post_reject(*link, reason);
 }
 
 // Only the first call returns the connection, which the channel owns.

@@ -56,7 +56,6 @@ public:
   void reject(const private_data& reason) override;
 
 private:
-  void reject_client(const private_data& reason);
   std::shared_ptr<connection> take_link();
 
   std::weak_ptr<connection> link_; // the request may outlive the service and its channel
