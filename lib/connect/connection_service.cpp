@@ -11,6 +11,7 @@
 #include "completion/late_tasks.hpp"
 #include "connect/connection.hpp"
 #include "connect/log.hpp"
+#include "connect/service_executor.hpp"
 #include "verbs/signals_blocked.hpp"
 
 #include <boost/asio/bind_allocator.hpp>
@@ -120,6 +121,7 @@ void connection_service::run() noexcept
       log_line(spdlog::level::err, "cannot connect: {}", e.what());
     }
   }
+  const context_end rest(*io_);
   late_->end();
 }
 
@@ -183,6 +185,7 @@ void connection_service::shutdown()
   thread_->join();
   thread_.reset();
   inbox_->close();
+  const context_end rest(*io_);
   late_->end();
 
   std::vector<std::weak_ptr<abandonable>> objects;

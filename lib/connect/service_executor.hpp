@@ -12,6 +12,8 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -25,9 +27,34 @@
 
 namespace rdma::detail {
 
+// While it exists, this thread destroys what is left in a context. Functions that are queued there
+// meanwhile are destroyed: by the context, or at once if there is no memory to queue them.
+class context_end
+{
+public:
+  explicit context_end(const boost::asio::execution_context& of) noexcept
+    : outer_(std::exchange(current_, &of))
+  {
+  }
+  context_end(const context_end&) = delete;
+  context_end& operator=(const context_end&) = delete;
+  ~context_end() { current_ = outer_; }
+
+  [[nodiscard]] static bool is_of(const boost::asio::execution_context& which) noexcept
+  {
+    return current_ == &which;
+  }
+
+private:
+  static inline thread_local constinit const boost::asio::execution_context* current_ = nullptr;
+
+  const boost::asio::execution_context* const outer_;
+};
+
 // An executor of the connection service's io_context for its coroutines. If there is no memory to
-// queue a function, the thread's late_tasks keep it. The destructor of Asio's coroutines
-// queues one (awaitable_thread, Boost 1.74 to 1.87), and would otherwise end the process.
+// queue a function, the thread's late_tasks keep it, or context_end destroys it. The destructor of
+// Asio's coroutines queues one (awaitable_thread, Boost 1.74 to 1.87), and would otherwise end the
+// process.
 template <class Inner>
 class basic_service_executor
 {
@@ -57,7 +84,8 @@ public:
   {
     using namespace boost::asio;
     late_tasks* const late = late_tasks::of_this_thread();
-    if (late == nullptr
+    const bool ends = context_end::is_of(boost::asio::query(inner_, execution::context));
+    if ((late == nullptr && !ends)
       || boost::asio::query(inner_, execution::blocking) != execution::blocking.never)
       return inner_.execute(std::forward<Function>(function));
     std::decay_t<Function> kept(std::forward<Function>(function));
@@ -67,7 +95,7 @@ public:
     }
     catch (const std::bad_alloc&)
     {
-      if (!late->keep(kept))
+      if (!ends && !late->keep(kept))
         throw;
     }
   }

@@ -5,12 +5,21 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "common/in_child.hpp"
+#include "software/cm_fixture.hpp"
 #include "software/connect_fixture.hpp"
 #include "software/faults.hpp"
 #include "software/next_client.hpp"
 
+#include <boost_rdma/stream.hpp>
+#include <boost_rdma/stream_acceptor.hpp>
+
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 // Connecting and accepting while some step fails.
@@ -64,7 +73,85 @@ struct connecting : connect_fixture
   const rdma::registered_buffer received = server_context.allocate(64);
 };
 
+/// Connects two peers and a client that sends nothing, and destroys their io_context without
+/// memory. Handlers own the peers and the acceptor. Returns an error text.
+template <class Acceptor, class Peer, class Connect, class Wait>
+[[nodiscard]] std::string end_without_memory(Connect connect, Wait wait)
+{
+  const auto alive = std::make_shared<int>();
+  rdma::context context = make_context();
+  asio::io_context outside;
+  tcp::socket silent(outside);
+  std::optional<asio::io_context> io(std::in_place);
+  auto acceptor = std::make_shared<Acceptor>(*io, context, tcp::endpoint(device_address(), 0));
+  if constexpr (!std::is_same_v<Acceptor, rdma::cm::acceptor>)
+    silent.connect(acceptor->local_endpoint());
+  auto client = std::make_shared<Peer>(*io, context);
+  std::shared_ptr<Peer> server;
+  std::optional<error_code> connected;
+  acceptor->async_accept(
+    [&](error_code ec, Peer made)
+    {
+      if (!ec)
+        server = std::make_shared<Peer>(std::move(made));
+    });
+  connect(*client, acceptor->local_endpoint(), [&](error_code ec, auto&&...) { connected = ec; });
+  if (!run_until(*io, [&] { return server && connected; }) || *connected)
+    return "not connected";
+  for (auto* peer : {&client, &server})
+  {
+    Peer& waits = **peer;
+    wait(waits, [kept = std::exchange(*peer, nullptr), alive](error_code, std::size_t) {});
+  }
+  Acceptor& accepts = *acceptor;
+  accepts.async_accept([kept = std::exchange(acceptor, nullptr), alive](error_code, Peer) {});
+  failing_allocations failures(0, true);
+  io.reset();
+  failures.stop();
+  return alive.use_count() == 1 ? "" : "a handler is left";
+}
+
 } // namespace
+
+TEST_CASE("an io_context with connections can be destroyed without memory")
+{
+  BOOST_RDMA_TEST_FORKS();
+  need(feature::endpoint_descriptions);
+  const auto connect = [](auto& client, const tcp::endpoint& to, auto handler)
+  { client.async_connect(to, handler); };
+  const auto receive = [](rdma::queue_pair& peer, auto handler)
+  { peer.async_receive(rdma::mutable_buffer(), std::move(handler)); };
+  SECTION("of queue pairs")
+  {
+    CHECK(in_child(
+            [&] { return end_without_memory<rdma::acceptor, rdma::queue_pair>(connect, receive); })
+      == "");
+  }
+  SECTION("of streams")
+  {
+    char byte = 0;
+    CHECK(in_child(
+            [&]
+            {
+              return end_without_memory<rdma::stream_acceptor, rdma::stream>(connect,
+                [&](rdma::stream& peer, auto handler)
+                { peer.async_read_some(asio::buffer(&byte, 1), std::move(handler)); });
+            })
+      == "");
+  }
+  SECTION("of queue pairs, by RDMA-CM")
+  {
+    CHECK(in_child(
+            [&]
+            {
+              return end_without_memory<rdma::cm::acceptor, rdma::queue_pair>(
+                [](rdma::queue_pair& client, const tcp::endpoint& to, auto handler)
+                { rdma::cm::async_connect(client, to, rdma::cm::connect_options(), handler); },
+                receive);
+            })
+      == "");
+  }
+}
 
 TEST_CASE("queue pairs that connect while allocations fail end each operation once")
 {
