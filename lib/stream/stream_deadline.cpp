@@ -7,6 +7,10 @@
 
 #include "stream/stream_deadline.hpp"
 
+#include <boost/asio/error.hpp>
+
+#include <new>
+
 namespace rdma::detail {
 
 void stream_deadline::expires_at(time_point time)
@@ -46,12 +50,12 @@ void stream_deadline::stop_if_idle() noexcept
     timer_.cancel(); // otherwise it would keep the execution context running
 }
 
-bool stream_deadline::has_expired()
+error_code stream_deadline::reason()
 {
   if (process_.foreign())
-    return false;
+    return {};
   const std::lock_guard lock(mutex_);
-  return has_expired_;
+  return reason_;
 }
 
 void stream_deadline::wait(const std::lock_guard<std::mutex>&)
@@ -73,9 +77,17 @@ void stream_deadline::on_timer()
     waits_ = false;
     if (operations_ == 0)
       return;
-    has_expired_ = time_ <= time_point::clock::now();
-    if (!has_expired_)
-      return wait(lock);
+    reason_ = {};
+    try
+    {
+      if (time_ > time_point::clock::now())
+        return wait(lock);
+      reason_ = boost::beast::error::timeout;
+    }
+    catch (const std::bad_alloc&)
+    {
+      reason_ = boost::asio::error::no_memory; // nothing would limit the time
+    }
   }
   if (const auto stream = stream_.lock())
     stream->abort();

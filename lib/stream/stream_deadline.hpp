@@ -45,8 +45,8 @@ public:
       {
         operation ended(std::move(counted));
         ended.end(); // the time of the handler does not count
-        if (ec && ended.deadline_->has_expired())
-          ec = boost::beast::error::timeout;
+        if (const error_code why = ended.deadline_->reason(); ec && why)
+          ec = why;
         std::move(own)(ec, results...);
       },
       std::move(handler)));
@@ -86,7 +86,7 @@ private:
   void add();
   void remove() noexcept;
   void stop_if_idle() noexcept;
-  [[nodiscard]] bool has_expired();
+  [[nodiscard]] error_code reason();
   void wait(const std::lock_guard<std::mutex>& lock);
   void on_timer();
 
@@ -97,7 +97,7 @@ private:
   time_point time_ = time_point::max(); // never
   std::size_t operations_ = 0;
   bool waits_ = false;
-  bool has_expired_ = false;
+  error_code reason_; // why it ended the stream
 };
 
 } // namespace rdma::detail

@@ -1,0 +1,53 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/allocations.hpp"
+#include "software/stream_fixture.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <array>
+#include <chrono>
+#include <new>
+
+// Waits that continue without memory.
+
+namespace test::faults_waits {
+
+TEST_CASE("a stream ends if its time limit has no memory to continue")
+{
+  using std::chrono::hours;
+  connected_pair pair(true);
+  std::array<char, 8> bytes{};
+  bytes_record ended;
+  pair.b.expires_after(hours(1));
+  pair.b.async_read_some(asio::buffer(bytes), ended.handler());
+  pair.io.poll(); // what connecting has left
+  // Asio keeps the memory of two functions for the next ones. That of small functions leaves no
+  // place for that of the timer's handler.
+  for (int i = 0; i != 2; ++i)
+    asio::post(pair.io, [] {});
+  pair.b.expires_after(hours(2)); // the timer is cancelled, and waits again
+  bool escapes = false;
+  {
+    const failing_allocations failures(0, true);
+    try
+    {
+      pair.io.restart();
+      pair.io.poll();
+    }
+    catch (const std::bad_alloc&)
+    {
+      escapes = true;
+    }
+  }
+  CHECK_FALSE(escapes);
+  REQUIRE(run_until(pair.io, [&] { return ended.done(); }));
+  CHECK(ended.ec == asio::error::no_memory);
+}
+
+} // namespace test::faults_waits
