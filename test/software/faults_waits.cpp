@@ -8,15 +8,42 @@
 #include "common/allocations.hpp"
 #include "software/stream_fixture.hpp"
 
+#include <boost_rdma/objects/ring.hpp>
+
 #include <boost/asio/post.hpp>
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <new>
 
-// Waits that continue without memory.
+// Waits that begin or continue without memory.
 
 namespace test::faults_waits {
+
+TEST_CASE("rdma::ring takes the next wait after one that could not begin without memory")
+{
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::ring<std::uint64_t> ring(io, context, 4);
+  record<std::uint64_t> next;
+  bool is_refused = false;
+  {
+    const failing_allocations failures(0, true);
+    try
+    {
+      ring.async_pop(next.handler());
+    }
+    catch (const std::bad_alloc&)
+    {
+      is_refused = true;
+    }
+  }
+  CHECK(is_refused);
+  ring.async_pop(next.handler());
+  io.poll();
+  CHECK_FALSE(next.done()); // it waits
+}
 
 TEST_CASE("a stream ends if its time limit has no memory to continue")
 {

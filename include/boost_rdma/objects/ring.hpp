@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -218,9 +219,7 @@ private:
       if (!std::exchange(started, true))
       {
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
-        refused = std::exchange(c.pops, true);
-        boost::asio::post(c.pause.get_executor(), std::move(self)); // not in the initiating call
-        return;
+        return begin(self);
       }
       if (refused)
         return self.complete(boost::asio::error::already_started, T());
@@ -231,6 +230,24 @@ private:
         end(self, boost::asio::error::operation_aborted, record);
       else
         wait(self);
+    }
+
+    // The handler is not called in the initiating call.
+    template <class Self>
+    void begin(Self& self)
+    {
+      const std::shared_ptr<core> c = owner; // also after `self` has moved
+      const bool is_only = !std::exchange(c->pops, true);
+      refused = !is_only;
+      try
+      {
+        boost::asio::post(c->pause.get_executor(), std::move(self));
+      }
+      catch (const std::bad_alloc&)
+      {
+        c->pops = !is_only;
+        throw;
+      }
     }
 
     template <class Self>
