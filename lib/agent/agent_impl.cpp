@@ -36,7 +36,7 @@ public:
   }
 };
 
-// Before any handler is notified.
+// Called before any handler is notified.
 void close_all(owned_leases<owned_lease>::leases_type& owned) noexcept
 {
   for (auto& [id, each] : owned)

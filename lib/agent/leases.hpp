@@ -85,7 +85,8 @@ struct leased_memory
 // memory: members are destroyed from the last to the first.
 struct owned_lease : lease_terms
 {
-  // Called with the agent's mutex held.
+  // Ends the peer's access. Called with the agent's mutex held: a thread that finds no lease in the
+  // table relies on this.
   void close() noexcept
   {
     window.reset();

@@ -68,10 +68,8 @@ public:
   }
 
   // Returns the message to send next, or null. The user calls on_sent() when it has sent it.
-  [[nodiscard]] const agent_message* next() noexcept
+  [[nodiscard]] const agent_message* next() const noexcept
   {
-    while (!unsent_.empty() && !requests_.contains(unsent_.front()))
-      unsent_.pop_front(); // given up before it was sent
     return unsent_.empty() || in_flight_ == in_flight_max
       ? nullptr
       : &requests_.find(unsent_.front())->second.question;
@@ -120,7 +118,10 @@ public:
     const request& given_up = requests_.find(id)->second;
     const message_type what = given_up.question.type;
     if (!given_up.sent && what != message_type::release && what != message_type::hand_over)
+    {
+      std::erase(unsent_, id);
       requests_.erase(id);
+    }
     return waiting;
   }
 
@@ -159,7 +160,7 @@ private:
 
   std::uint32_t last_id_ = 0;
   requests_type requests_;
-  std::deque<std::uint32_t> unsent_; // some may have been given up
+  std::deque<std::uint32_t> unsent_;
   std::uint32_t in_flight_ = 0;
   std::set<std::pair<time_point, std::uint32_t>> deadlines_; // of those that something waits for
 };
