@@ -77,6 +77,7 @@ TEST_CASE("a stream ends if its time limit has no memory to continue")
     asio::post(pair.io, [] {});
   pair.b.expires_after(hours(2)); // the timer is cancelled, and waits again
   bool escapes = false;
+  bool has_failed = false;
   {
     const failing_allocations failures(0, true);
     try
@@ -88,8 +89,14 @@ TEST_CASE("a stream ends if its time limit has no memory to continue")
     {
       escapes = true;
     }
+    has_failed = failures.failed() != 0;
   }
   CHECK_FALSE(escapes);
+  if (!has_failed)
+  {
+    WARN("skipped: this version of Asio has kept memory for the wait");
+    return;
+  }
   REQUIRE(run_until(pair.io, [&] { return ended.done(); }));
   CHECK(ended.ec == asio::error::no_memory);
 }
