@@ -273,6 +273,7 @@ struct gossiping_group : calling_group
   {
     rdma::rpc::group_options options;
     options.probe_period = period;
+    options.suspicion_time = std::chrono::seconds(2); // a slow machine is no failure
     return options;
   }
 
