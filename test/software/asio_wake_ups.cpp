@@ -155,6 +155,7 @@ asio::awaitable<void> echo_streams(rdma::stream_acceptor& from)
 
 TEST_CASE("messages between sleeping programs do not wait for a timer")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
   echoed_queue_pair p;
   const rdma::registered_buffer answer = p.context.allocate(8);
   check_latencies(p.io,
@@ -171,6 +172,7 @@ TEST_CASE("messages between sleeping programs do not wait for a timer")
 
 TEST_CASE("accesses to a sleeping program's memory do not wait for a timer")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
   echoed_queue_pair p;
   const auto check = [&](auto start)
   {
@@ -199,6 +201,7 @@ TEST_CASE("accesses to a sleeping program's memory do not wait for a timer")
 
 TEST_CASE("streams of sleeping programs do not wait for a timer")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
   need(feature::endpoint_descriptions);
   far_host far_side;
   rdma::stream_acceptor acceptor(far_side.io, far_side.context, loopback());
@@ -238,6 +241,7 @@ TEST_CASE("streams of sleeping programs do not wait for a timer")
 
 TEST_CASE("calls of a sleeping server do not wait for a timer")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
   need(feature::endpoint_descriptions);
   far_host far_side;
   rdma::rpc::server server(far_side.io, far_side.context, {asio::ip::address_v4::loopback(), 0});
