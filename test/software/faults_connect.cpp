@@ -116,7 +116,7 @@ template <class Acceptor, class Peer, class Connect, class Wait>
 TEST_CASE("an io_context with connections can be destroyed without memory")
 {
   BOOST_RDMA_TEST_FORKS();
-  need(feature::endpoint_descriptions);
+  BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places
   const auto connect = [](auto& client, const tcp::endpoint& to, auto handler)
   { client.async_connect(to, handler); };
   const auto receive = [](rdma::queue_pair& peer, auto handler)
