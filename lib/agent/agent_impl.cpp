@@ -60,28 +60,11 @@ std::shared_ptr<agent_core> agent_core::of(
   return std::static_pointer_cast<agent_impl>(core->attachment_by(source, ec));
 }
 
-// A step of an agent that has to wait for memory.
-struct agent_impl::late_step final : late_task
-{
-  explicit late_step(void (agent_impl::*what)())
-    : step(what)
-  {
-  }
-  void run() override
-  {
-    if (const auto found = agent.lock())
-      (found.get()->*step)();
-  }
-
-  void (agent_impl::*const step)();
-  std::weak_ptr<agent_impl> agent; // not changed after agent_impl::make()
-};
-
 std::shared_ptr<agent_impl> agent_impl::make(
   const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor)
 {
   auto made = std::make_shared<agent_impl>(beside, std::move(lessor));
-  made->late_end_->agent = made->late_news_->agent = made;
+  made->late_end_->of = made->late_news_->of = made;
   return made;
 }
 
@@ -109,8 +92,8 @@ agent_impl::agent_impl(
   , has_windows_(beside->device().has_sound_windows())
   , lessor_(std::move(lessor))
   , alarm_(connection_service::of(executor_))
-  , late_end_(std::make_shared<late_step>(&agent_impl::post_end))
-  , late_news_(std::make_shared<late_step>(&agent_impl::tell_end))
+  , late_end_(std::make_shared<late_call<agent_impl>>(&agent_impl::post_end))
+  , late_news_(std::make_shared<late_call<agent_impl>>(&agent_impl::tell_end))
   , owned_(lessor_ ? lessor_->options().lifetime_max : std::chrono::milliseconds::max())
 {
 }

@@ -99,7 +99,6 @@ private:
 
   template <class Step>
   void or_end(lock_type& lock, Step step);
-  struct late_step;
 
   // Requests.
   template <class... Results, class Start>
@@ -181,8 +180,8 @@ private:
   clock::time_point broken_off_at_ = clock::time_point::max();
   alarm alarm_;
   error_code reason_; // of the end of the connection
-  const std::shared_ptr<late_step> late_end_;
-  const std::shared_ptr<late_step> late_news_; // for the peer: the agent has ended
+  const std::shared_ptr<late_call<agent_impl>> late_end_;
+  const std::shared_ptr<late_call<agent_impl>> late_news_; // for the peer: the agent has ended
   clock::time_point alarm_at_ = clock::time_point::max();
 
   request_table<answer_handler> requests_;

@@ -177,6 +177,22 @@ private:
   std::shared_ptr<state> state_;
 };
 
+// Completes with a copy of the result, or with no_memory if there is none for it.
+template <class Result>
+void complete_with_copy(waiting_handler<Result> handler, error_code ec, const Result& of)
+{
+  Result own;
+  try
+  {
+    own = of;
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = boost::asio::error::no_memory;
+  }
+  std::move(handler).complete(ec, std::move(own));
+}
+
 // Starts an operation of an object, or completes it with error::closed if there is no object.
 template <class Object, class... Results>
 void start_or_refuse(Object* object, const boost::asio::any_io_executor& executor,

@@ -229,21 +229,7 @@ void group_barrier::end(std::uint64_t number, const error_code& ec, const missin
     ended = waiting_.extract(number);
   }
   if (ended)
-    complete(std::move(ended.mapped().handler), ec, missing);
-}
-
-void group_barrier::complete(handler_type handler, error_code ec, const missing_list& missing)
-{
-  missing_list own;
-  try
-  {
-    own = missing;
-  }
-  catch (const std::bad_alloc&)
-  {
-    ec = asio::error::no_memory;
-  }
-  std::move(handler).complete(ec, std::move(own));
+    complete_with_copy(std::move(ended.mapped().handler), ec, missing);
 }
 
 // The caller has the mutex.
@@ -281,7 +267,7 @@ void group_barrier::end_all(const error_code& ec, const missing_list& missing)
     all.swap(waiting_);
   }
   for (auto& [number, each] : all)
-    complete(std::move(each.handler), ec, missing);
+    complete_with_copy(std::move(each.handler), ec, missing);
 }
 
 void group_barrier::lose_root()

@@ -84,7 +84,6 @@ private:
     const rdma::rpc::group_call_options& options, const missing_list& missing);
   template <class Step>
   void or_end(std::uint64_t number, Step step);
-  static void complete(handler_type handler, error_code ec, const missing_list& missing);
   void set_alarm() noexcept;
   void end_all(const error_code& ec, const missing_list& missing);
   void end(std::uint64_t number, const error_code& ec, const missing_list& missing);

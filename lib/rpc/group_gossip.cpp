@@ -78,22 +78,10 @@ bool group_gossip::update(Function function)
   }
   catch (const std::bad_alloc&)
   {
-    // What goes on is not told that members have failed, and ends by its own time limits.
+    // Calls and barriers that go on are not told, and end by their own time limits.
   }
   for (auto& [number, each] : waiting)
-  {
-    membership told;
-    error_code ec;
-    try
-    {
-      told = changed;
-    }
-    catch (const std::bad_alloc&)
-    {
-      ec = asio::error::no_memory;
-    }
-    std::move(each).complete(ec, std::move(told));
-  }
+    complete_with_copy(std::move(each), {}, changed);
   return true;
 }
 

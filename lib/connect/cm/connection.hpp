@@ -70,7 +70,7 @@ public:
   static void post_reject(connection& link, const private_data& reason = private_data());
 
 private:
-  // What other threads want. An order needs no memory from the heap.
+  // Other threads give orders, which need no memory from the heap.
   enum class order : unsigned
   {
     cancel = 1,

@@ -366,6 +366,7 @@ void service::report(event_list&& what) noexcept
   [[maybe_unused]] const ssize_t n = ::write(to.fd, &one, sizeof one); // at most 2^64 - 2 events
 }
 
+// The descriptor's count and the queue change together, so that no read blocks here.
 std::unique_ptr<channel_event> service::next_event(event_channel& from) noexcept
 {
   if (from.events.empty())
