@@ -47,7 +47,7 @@ constexpr duration no_limit = duration::max();
 
 class side;
 
-/// What a program holds of the peer's memory.
+/// A program's lease of the peer's memory.
 struct borrowed
 {
   borrowed(side* agent, std::uint64_t number, const remote_buffer& buffer, time_point end);
@@ -62,7 +62,7 @@ struct borrowed
   std::atomic<bool> ended{false};
 };
 
-/// What a program holds of a loan.
+/// A program's handle to memory that it has lent.
 struct handle
 {
   ~handle();
@@ -132,7 +132,7 @@ public:
   std::string problem;
 };
 
-/// What agent_impl does.
+/// An agent, which does with the tables what agent_impl does.
 class side
 {
 public:
