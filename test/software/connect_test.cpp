@@ -10,15 +10,19 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/strand.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // Tests connecting when both sides use this library.
@@ -249,6 +253,45 @@ TEST_CASE("closing or destroying an acceptor ends its accepts and frees its port
   CHECK(first.ec == asio::error::operation_aborted);
   CHECK(second.ec == asio::error::operation_aborted);
   CHECK(late.ec == error::closed);
+}
+
+TEST_CASE("a handler of an accept closes the acceptor while the thread of connections is behind")
+{
+  connect_fixture f;
+  asio::io_context io;
+  std::list<rdma::queue_pair> clients;
+  std::list<rdma::queue_pair> peers;
+  auto work = asio::make_work_guard(io);
+  // The thread that the library wakes up may run first, and does so for some of these.
+  const std::jthread serving([&] { io.run(); });
+  const auto guard = std::move(work); // until the end of this scope
+  for (int i = 0; i != 50; ++i)
+  {
+    rdma::acceptor acceptor(io, f.server_context, loopback());
+    std::atomic<bool> accepted = false;
+    acceptor.async_accept(
+      [&](error_code ec, rdma::queue_pair peer)
+      {
+        acceptor.close();
+        CHECK(!ec);
+        peers.push_back(std::move(peer));
+        accepted = true;
+      });
+    plain_record connected;
+    clients.emplace_back(f.io, f.client_context)
+      .async_connect(acceptor.local_endpoint(), connected.handler());
+    REQUIRE(until(
+      [&]
+      {
+        f.io.restart();
+        f.io.poll(); // keeps a processor busy
+        return connected.done() && accepted;
+      }));
+    REQUIRE(!connected.ec);
+  }
+  // The end of a connection would have come before the next connection.
+  clients.pop_back();
+  CHECK(std::ranges::all_of(clients, &rdma::queue_pair::is_connected));
 }
 
 TEST_CASE("an acceptor reports why it cannot listen")
