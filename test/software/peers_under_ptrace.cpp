@@ -130,16 +130,6 @@ struct pauses
   unsigned count = 0;
 };
 
-/// Links that no queue pair uses are released after two seconds at most; some were held before.
-void check_holdings(const holdings& before)
-{
-  CAPTURE(before);
-  holdings now;
-  const bool released = until([&] { return (now = holdings()).is_at_most(before); });
-  CAPTURE(now);
-  CHECK(released);
-}
-
 /// This process: a context with one connection to the traced peer and another one, of which the
 /// peer knows nothing.
 class survivor
@@ -208,7 +198,7 @@ public:
   /// `before`: what this process held with a connected peer.
   void check_at_end(const holdings& before)
   {
-    check_holdings(before);
+    CHECK(settled(before) <= before);
     // A processor that a virtual machine's host takes away may count as used.
     CHECK(turns.slow <= 2 + turns.count / 1000);
   }
@@ -858,7 +848,7 @@ void check_handshakes(const std::string& wire)
       CAPTURE(when.calls, when.steps, when.kill);
       all.round(when);
     });
-  check_holdings(before);
+  CHECK(settled(before) <= before);
   CHECK(all.turns.slow <= 2 + all.turns.count / 1000);
 }
 
@@ -887,9 +877,12 @@ TEST_CASE("a peer that is stopped or killed at any instruction of an access dela
       CAPTURE(steps, then);
       a.round(steps, then);
     });
-  CHECK(a.revoked != 0);
-  if (exhaustive() && what != kind::read)
-    CHECK(a.revoked_late != 0);
+  if (exhaustive())
+  {
+    CHECK(a.revoked != 0);
+    if (what != kind::read)
+      CHECK(a.revoked_late != 0);
+  }
   a.round(0, accesses::fate::keep); // a peer is alive, as before
   a.s.check_at_end(before);
 }

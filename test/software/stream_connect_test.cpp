@@ -457,7 +457,7 @@ TEST_CASE("connecting a stream in vain leaves no descriptor open")
   const inventory before;
   for (int i = 0; i != 10; ++i)
     fail();
-  CHECK(settled_inventory(before) == before);
+  CHECK(settled(before) <= before);
 }
 
 TEST_CASE("a stream acceptor and its clients refuse options with which no stream can be made")
