@@ -10,6 +10,7 @@
 
 #include "agent/lease_tables.hpp"
 #include "agent/request_table.hpp"
+#include "common/dice.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -23,7 +24,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -103,13 +103,13 @@ struct owned : lease_terms
 class world
 {
 public:
-  explicit world(unsigned seed)
-    : random(seed)
+  explicit world(const dice& decisions)
+    : random(decisions)
     , delay(one_in(2) ? 2 : 60)
   {
   }
 
-  bool one_in(unsigned n) { return random() % n == 0; }
+  bool one_in(unsigned n) { return random.one_in(n); }
   duration any(duration most)
   {
     return duration(random() % static_cast<unsigned>(most.count() + 1));
@@ -118,6 +118,15 @@ public:
   {
     agenda.emplace(now + wait, std::move(action));
   }
+  /// Does what is due next. Precondition: the agenda is not empty.
+  void step()
+  {
+    const auto next = agenda.begin();
+    now = next->first;
+    const auto action = std::move(next->second);
+    agenda.erase(next);
+    action();
+  }
   /// Destructors may call it: the next step reports the problem.
   void require(bool holds, const char* what)
   {
@@ -125,11 +134,12 @@ public:
       problem = what;
   }
 
-  std::mt19937 random;
+  dice random;
   duration delay;
   time_point now = time_point(1h);
   std::multimap<time_point, std::function<void()>> agenda;
   std::string problem;
+  bool is_hostile = false; // the peer violates the protocol
 };
 
 /// An agent, which does with the tables what agent_impl does.
@@ -205,9 +215,10 @@ public:
     const auto [sent_at, bytes] = inbox.front();
     inbox.pop_front();
     const auto message = agent_message::decode(bytes);
-    w.require(message.has_value(), "a message is malformed");
     if (message)
       on_message(*message, w.now - sent_at);
+    else
+      refuse("a message is malformed");
   }
 
   // --- the oracle ---
@@ -431,15 +442,21 @@ protected:
     }
   }
 
+  /// The peer has violated the protocol.
+  void refuse(const char* what)
+  {
+    w.require(w.is_hostile, what);
+    end(rdma::error::agent_ended);
+  }
+
   void on_answer(const agent_message& answer)
   {
-    w.require(in_flight_.erase(answer.id) == 1, "an answer without a request");
     const auto* const asked = requests_.asked(answer.id);
-    w.require(
-      asked && is_answer_to(asked->question, answer, device_index) && !held_.contains(answer.lease),
-      "an answer is invalid");
+    w.require((in_flight_.erase(answer.id) == 1) == (asked != nullptr), "a request is forgotten");
     if (!asked)
-      return;
+      return refuse("an answer without a request");
+    if (!is_answer_to(asked->question, answer, device_index) || held_.contains(answer.lease))
+      return refuse("an answer is invalid");
     if (const auto release = requests_.give_back(*asked, answer))
       send(*release);
     const auto renewed = held_.on_answer(*asked, answer);
@@ -512,7 +529,8 @@ protected:
 
   void on_lend(const agent_message& message, lease_clock::duration age)
   {
-    w.require(!held_.contains(message.lease), "a lease is lent twice");
+    if (held_.contains(message.lease) || message.memory.key(device_index) == 0)
+      return refuse("invalid memory is lent");
     if (waits_remote_.empty() && (!held_.has_room_for_lent() || is_finishing_))
       return send(answer_to(message, refusal_status::inbox_full));
     lent_later_[message.lease] = age;
