@@ -23,12 +23,14 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/socket_base.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
 #include <array>
 #include <chrono>
+#include <string>
 #include <thread>
 
 namespace test::wake_ups {
@@ -67,15 +69,17 @@ private:
 };
 
 /// Repeats an operation, with and without pauses in which both sides fall asleep. Of a hundred
-/// operations, 95 must be faster than any timer that repairs something.
-template <class Once>
-void check_latencies(asio::io_context& io, Once once)
+/// operations, 95 must be faster than any timer that repairs something. What prepare() does before
+/// the pause is not measured.
+template <class Once, class Prepare>
+void check_latencies(asio::io_context& io, Once once, Prepare prepare)
 {
   constexpr int rounds = 100;
   constexpr std::chrono::milliseconds repaired{250};
   int late = 0;
   for (int round = 0; round != rounds; ++round)
   {
+    prepare();
     if (round % 2 == 0)
     {
       asio::steady_timer pause(io, std::chrono::milliseconds(round % 8 == 0 ? 30 : 2));
@@ -90,6 +94,12 @@ void check_latencies(asio::io_context& io, Once once)
     late += took > repaired ? 1 : 0;
     REQUIRE(late <= rounds / 20);
   }
+}
+
+template <class Once>
+void check_latencies(asio::io_context& io, Once once)
+{
+  check_latencies(io, once, [] {});
 }
 
 /// A queue pair whose peer sends each message back.
@@ -135,9 +145,8 @@ private:
   rdma::memory_region region_{far_side_.context, 8, test::exposed};
 };
 
-asio::awaitable<void> echo_streams(rdma::stream_acceptor& from)
+asio::awaitable<void> echo(rdma::stream client)
 {
-  rdma::stream client = co_await from.async_accept(asio::use_awaitable);
   std::array<char, 8> text{};
   error_code ec;
   for (;;)
@@ -149,6 +158,13 @@ asio::awaitable<void> echo_streams(rdma::stream_acceptor& from)
     co_await asio::async_write(
       client, asio::buffer(text, n), asio::redirect_error(asio::use_awaitable, ec));
   }
+}
+
+asio::awaitable<void> echo_streams(rdma::stream_acceptor& from)
+{
+  for (;;)
+    asio::co_spawn(
+      from.get_executor(), echo(co_await from.async_accept(asio::use_awaitable)), asio::detached);
 }
 
 } // namespace
@@ -236,6 +252,43 @@ TEST_CASE("streams of sleeping programs do not wait for a timer")
         asio::read(near, asio::buffer(text));
       });
   }
+  far_side.stop();
+}
+
+TEST_CASE("a stream between sleeping programs ends without waiting for a timer")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
+  need(feature::endpoint_descriptions);
+  far_host far_side;
+  rdma::stream_acceptor acceptor(far_side.io, far_side.context, loopback());
+  asio::co_spawn(far_side.io, echo_streams(acceptor), asio::detached);
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::stream near(io, context);
+  std::array<char, 8> text{};
+  std::string answer;
+  check_latencies(
+    io,
+    [&]
+    {
+      bytes_record ended;
+      bytes_record written;
+      asio::async_write(near, asio::buffer(text), written.handler());
+      near.shutdown(asio::socket_base::shutdown_send);
+      asio::async_read(near, asio::dynamic_buffer(answer), ended.handler());
+      REQUIRE(run_until(io, [&] { return written.done() && ended.done(); }));
+      REQUIRE(ended.ec == asio::error::eof);
+      REQUIRE(answer.size() == text.size());
+      answer.clear();
+    },
+    [&]
+    {
+      near = rdma::stream(io, context);
+      plain_record connected;
+      near.async_connect(acceptor.local_endpoint(), connected.handler());
+      REQUIRE(run_until(io, [&] { return connected.done(); }));
+      REQUIRE(connected.ec == error_code());
+    });
   far_side.stop();
 }
 
