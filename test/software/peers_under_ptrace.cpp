@@ -5,60 +5,24 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Tests peers that are single-stepped through an access, a revocation, a wake-up and a handshake,
-// and stopped or killed at an instruction that a seed selects. BOOST_RDMA_TEST_SEED repeats a run's
-// choices; with exhaustive(), every instruction of a part has its turn, except in handshakes.
+// Tests peers that are single-stepped through an access, a revocation and a wake-up, and stopped or
+// killed at an instruction. With exhaustive(), every instruction of a part has its turn.
 
 #include "common/inventory.hpp"
-#include "common/sanitizers.hpp"
 #include "common/shared_bytes.hpp"
 #include "software/refusal.hpp"
-#include "software/still_peer.hpp"
-#include "software/traced_peer.hpp"
+#include "software/stepped_peer.hpp"
 #include "verbs/software/memory/late_writers.hpp"
 
 #include <boost_rdma/memory_window.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <random>
 #include <span>
 #include <string>
-
-#include <sys/mman.h>
-
-// Single-stepped exclusive loads and stores of other processors never succeed.
-#if !defined(__x86_64__)
-#define BOOST_RDMA_TEST_TRACES()                                                                   \
-  do                                                                                               \
-  {                                                                                                \
-    WARN("skipped: single steps need x86-64");                                                     \
-    return;                                                                                        \
-  } while (false)
-#elif BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER
-#define BOOST_RDMA_TEST_TRACES()                                                                   \
-  do                                                                                               \
-  {                                                                                                \
-    WARN("skipped: with a sanitizer, most instructions are not the library's");                    \
-    return;                                                                                        \
-  } while (false)
-#else
-#define BOOST_RDMA_TEST_TRACES()                                                                   \
-  do                                                                                               \
-  {                                                                                                \
-    BOOST_RDMA_TEST_NEEDS(software_device);                                                        \
-    if (!may_trace())                                                                              \
-    {                                                                                              \
-      WARN("skipped: ptrace(2) is not permitted");                                                 \
-      return;                                                                                      \
-    }                                                                                              \
-  } while (false)
-#endif
 
 namespace test::peers_under_ptrace {
 namespace {
@@ -66,13 +30,6 @@ namespace {
 using action = trace_order::action;
 using place = trace_report::place;
 using rdma::software::late_writers;
-
-std::minstd_rand::result_type seed()
-{
-  const char* const given = std::getenv("BOOST_RDMA_TEST_SEED");
-  return given != nullptr ? static_cast<std::minstd_rand::result_type>(std::stoul(given))
-                          : std::random_device{}();
-}
 
 /// Without a limit for answers: a peer that is stepped is slow.
 rdma::queue_pair_options patient()
@@ -92,43 +49,6 @@ std::string text_of_handle(const rdma::remote_buffer& handle)
   const auto bytes = handle.encode();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-
-/// Calls round(steps) for numbers of steps up to `most`: at random, or with exhaustive() for a
-/// grid.
-template <class Round>
-void for_steps(unsigned most, unsigned samples, std::minstd_rand& random, Round round)
-{
-  const unsigned distance = std::max(1u, most / 1000);
-  for (unsigned i = 0; i != (exhaustive() ? most / distance + 1 : samples); ++i)
-    round(exhaustive() ? i * distance : std::uniform_int_distribution<unsigned>(0, most)(random));
-}
-
-/// The time that calls take in the test's thread.
-struct pauses
-{
-  template <class Call>
-  void measure(Call call)
-  {
-    const auto processor = []
-    {
-      timespec now{};
-      ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-      return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-    };
-    const auto begin = std::chrono::steady_clock::now();
-    const auto processor_begin = processor();
-    call();
-    using namespace std::chrono;
-    slow += processor() - processor_begin > milliseconds(10) ? 1 : 0;
-    longest =
-      std::max(longest, duration_cast<microseconds>(std::chrono::steady_clock::now() - begin));
-    ++count;
-  }
-
-  std::chrono::microseconds longest{};
-  unsigned slow = 0; ///< more than 10 ms of the thread's processor time
-  unsigned count = 0;
-};
 
 /// This process: a context with one connection to the traced peer and another one, of which the
 /// peer knows nothing.
@@ -206,8 +126,8 @@ public:
   asio::io_context io;
   traced_peer peer;
   rdma::context context = make_context();
-  pauses turns;
-  pauses ends;
+  measured_pauses turns;
+  measured_pauses ends;
 
 private:
   rdma::context other_context_ = make_context();
@@ -641,223 +561,12 @@ struct echoes
   bytes_record received;
 };
 
-// Handshakes of the peer
-
-rdma::context context_with(const std::string& wire)
-{
-  rdma::context_options options;
-  options.software.wires = {wire};
-  return make_context(options);
-}
-
-/// The peer: connects to the port that it receives, and waits for the end of the connection.
-bool be_client(const packet_line& line, const std::string& wire)
-{
-  asio::io_context io;
-  const rdma::context context = context_with(wire);
-  rdma::queue_pair own(io, context, impatient());
-  end_watcher of_own(own);
-  plain_record connected;
-  rdma::connect_options options;
-  options.data = "traced";
-  const auto port = static_cast<std::uint16_t>(std::stoul(line.receive().value()));
-  begin_steps();
-  own.async_connect(loopback(port), options, connected.handler());
-  if (!run_until(io, [&] { return connected.done(); }))
-    return false;
-  end_steps();
-  return run_until(io, [&] { return of_own.done(); }) && of_own.once() && connected.calls == 1;
-}
-
-/// The peer: accepts a client, and waits for the end of the connection.
-bool be_server(const packet_line& line, const std::string& wire)
-{
-  asio::io_context io;
-  const rdma::context context = context_with(wire);
-  rdma::acceptor_options options;
-  options.queue_pair = impatient();
-  rdma::acceptor acceptor(io, context, loopback(), options);
-  connect_fixture::accepted client;
-  acceptor.async_accept(client.handler());
-  line.send(std::to_string(acceptor.local_endpoint().port()));
-  begin_steps();
-  if (!run_until(io, [&] { return client.calls != 0; }) || client.ec)
-    return false;
-  end_steps();
-  end_watcher of_client(*client.peer);
-  return run_until(io, [&] { return of_client.done(); }) && of_client.once();
-}
-
-/// Numbers of system calls, and of steps behind them.
-struct moment
-{
-  unsigned calls = 0;
-  unsigned steps = 0;
-  bool kill = false;
-};
-
-/// An acceptor whose clients are stopped or killed while they connect.
-struct handshakes_with_clients
-{
-  explicit handshakes_with_clients(const std::string& wire)
-    : peer(peer_io, [wire](const packet_line& line) { return be_client(line, wire); })
-    , f(options())
-    , served(f.acceptor)
-  {
-    REQUIRE(served.serve_another(f, ++good));
-  }
-  static rdma::acceptor_options options()
-  {
-    rdma::acceptor_options result;
-    result.queue_pair = impatient();
-    result.handshake_timeout = std::chrono::milliseconds(500);
-    return result;
-  }
-
-  trace_report wait_for_report()
-  {
-    REQUIRE(run_until(peer_io, f.io, [&] { return peer.reported(); }));
-    return peer.report();
-  }
-
-  trace_report round(const moment& when)
-  {
-    peer.order({.what = action::start});
-    peer.send(std::to_string(f.acceptor.local_endpoint().port()));
-    REQUIRE(wait_for_report().where == place::marked);
-    peer.order({.what = action::step, .calls = when.calls, .steps = when.steps});
-    const trace_report report = wait_for_report();
-    if (when.kill)
-    {
-      peer.order({.what = action::kill});
-      static_cast<void>(wait_for_report());
-    }
-    for (unsigned i = 0; i != 32; ++i)
-      turns.measure([&] { f.io.poll_one(); });
-    REQUIRE(served.serve_another(f, ++good));
-    REQUIRE(run_until(f.io, [&] { return served.all_done(); }));
-    CHECK(served.failures() == 0);
-    for (; checked != served.all().size(); ++checked)
-    {
-      const auto& each = served.all()[checked];
-      CHECK(each.of_peer.received.ec);
-      if (!each.good())
-        CHECK(is_loss(each.of_peer.ended.ec, when.kill ? SIGKILL : SIGSTOP));
-    }
-    if (!when.kill)
-    {
-      // It finds that it was lost, or connects now.
-      peer.order({.what = action::complete});
-      REQUIRE(run_until(peer_io, f.io,
-        [&]
-        {
-          if (!served.all_done())
-            served.close();
-          return peer.reported();
-        }));
-      CHECK(peer.report().status == 0);
-      checked = served.all().size();
-    }
-    return report;
-  }
-
-  asio::io_context peer_io;
-  traced_peer peer;
-  connect_fixture f;
-  served_clients served;
-  std::size_t good = 0;
-  std::size_t checked = 0;
-  pauses turns;
-};
-
-/// Clients of an acceptor that is stopped or killed while it accepts.
-struct handshakes_with_servers
-{
-  explicit handshakes_with_servers(const std::string& wire)
-    : peer(io, [wire](const packet_line& line) { return be_server(line, wire); })
-    , context(make_context())
-  {
-  }
-
-  trace_report wait_for_report()
-  {
-    REQUIRE(run_until(io, [&] { return peer.reported(); }));
-    return peer.report();
-  }
-
-  trace_report round(const moment& when)
-  {
-    peer.order({.what = action::start});
-    REQUIRE(run_until(io, [&] { return peer.has_text() && peer.reported(); }));
-    REQUIRE(peer.report().where == place::marked);
-    const auto port = static_cast<std::uint16_t>(std::stoul(peer.take_text()));
-    rdma::queue_pair own(io, context, impatient());
-    plain_record connected;
-    end_watcher of_own(own);
-    peer.order({.what = action::step, .calls = when.calls, .steps = when.steps});
-    own.async_connect(loopback(port), connected.handler());
-    const trace_report report = wait_for_report();
-    if (when.kill)
-    {
-      peer.order({.what = action::kill});
-      static_cast<void>(wait_for_report());
-    }
-    for (unsigned i = 0; i != 32; ++i)
-      turns.measure([&] { io.poll_one(); });
-    REQUIRE(run_until(io, [&] { return connected.done() && of_own.done(); }));
-    CAPTURE(connected.ec, of_own.ended.ec);
-    CHECK(of_own.received.ec);
-    if (connected.ec)
-      CHECK(of_own.ended.ec == connected.ec);
-    else
-      CHECK(is_loss(of_own.ended.ec, when.kill ? SIGKILL : SIGSTOP));
-    if (!when.kill)
-    {
-      peer.order({.what = action::kill});
-      static_cast<void>(wait_for_report());
-    }
-    own.close();
-    io.poll();
-    CHECK(connected.calls == 1);
-    CHECK(of_own.once());
-    return report;
-  }
-
-  asio::io_context io;
-  traced_peer peer;
-  rdma::context context;
-  pauses turns;
-};
-
-/// Stops or kills peers at system calls of a handshake, and a few instructions behind them.
-template <class Handshakes>
-void check_handshakes(const std::string& wire)
-{
-  const auto value = seed();
-  CAPTURE(value, wire);
-  std::minstd_rand random(value);
-  Handshakes all(wire);
-  const trace_report whole = all.round({.calls = UINT_MAX, .kill = true});
-  REQUIRE(whole.where == place::marked);
-  all.round({.calls = UINT_MAX});
-  const holdings before;
-  for_steps(whole.calls, 10, random,
-    [&](unsigned calls)
-    {
-      const moment when{calls, static_cast<unsigned>(random() % 2000), random() % 4 != 0};
-      CAPTURE(when.calls, when.steps, when.kill);
-      all.round(when);
-    });
-  CHECK(settled(before) <= before);
-  CHECK(all.turns.slow <= 2 + all.turns.count / 1000);
-}
-
 } // namespace
 
 TEST_CASE("a peer that is stopped or killed at any instruction of an access delays nobody")
 {
   BOOST_RDMA_TEST_TRACES();
-  const auto value = seed();
+  const auto value = seed_of_steps();
   CAPTURE(value);
   std::minstd_rand random(value);
   const auto [what, size] = GENERATE(Catch::Generators::table<kind, std::size_t>({{kind::write, 24},
@@ -890,7 +599,7 @@ TEST_CASE("a peer that is stopped or killed at any instruction of an access dela
 TEST_CASE("a peer that is stopped or killed at any instruction of a revocation delays nobody")
 {
   BOOST_RDMA_TEST_TRACES();
-  const auto value = seed();
+  const auto value = seed_of_steps();
   CAPTURE(value);
   std::minstd_rand random(value);
   const bool by_window = GENERATE(false, true);
@@ -915,7 +624,7 @@ TEST_CASE("a peer that is stopped or killed at any instruction of a revocation d
 TEST_CASE("a peer that is stopped at any instruction of a wait or an answer misses no message")
 {
   BOOST_RDMA_TEST_TRACES();
-  const auto value = seed();
+  const auto value = seed_of_steps();
   CAPTURE(value);
   std::minstd_rand random(value);
   const bool early = GENERATE(false, true);
@@ -943,18 +652,6 @@ TEST_CASE("a peer that is stopped at any instruction of a wait or an answer miss
       link = std::make_unique<echoes>(s);
     });
   s.check_at_end(before);
-}
-
-TEST_CASE("no accept fails when a client is stopped or killed at any system call of a handshake")
-{
-  BOOST_RDMA_TEST_TRACES();
-  check_handshakes<handshakes_with_clients>(GENERATE("local", "tcp"));
-}
-
-TEST_CASE("async_connect ends once when the server is stopped or killed at any system call")
-{
-  BOOST_RDMA_TEST_TRACES();
-  check_handshakes<handshakes_with_servers>(GENERATE("local", "tcp"));
 }
 
 } // namespace test::peers_under_ptrace
