@@ -412,7 +412,7 @@ void acceptor_impl::finished(connection& link, unclaimed_queue_pair queue_pair)
     .remote = link.stream().remote_endpoint()};
   lock_type lock(mutex_);
   finished_at_ = std::chrono::steady_clock::now();
-  // Before the handler, which may close the acceptor and with it the handshakes.
+  // The handler may close the acceptor, and with it the handshakes.
   std::erase_if(handshakes_, [&](const handshake& each) { return each.link.get() == &link; });
   deliver(std::move(lock), client);
 }

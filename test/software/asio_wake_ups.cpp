@@ -167,6 +167,22 @@ asio::awaitable<void> echo_streams(rdma::stream_acceptor& from)
       from.get_executor(), echo(co_await from.async_accept(asio::use_awaitable)), asio::detached);
 }
 
+/// Sends back what its clients send, until they end.
+class echo_server
+{
+public:
+  echo_server() { asio::co_spawn(far_side_.io, echo_streams(acceptor), asio::detached); }
+  ~echo_server() { far_side_.stop(); }
+  echo_server(const echo_server&) = delete;
+  echo_server& operator=(const echo_server&) = delete;
+
+private:
+  far_host far_side_;
+
+public:
+  rdma::stream_acceptor acceptor{far_side_.io, far_side_.context, loopback()};
+};
+
 } // namespace
 
 TEST_CASE("messages between sleeping programs do not wait for a timer")
@@ -219,14 +235,12 @@ TEST_CASE("streams of sleeping programs do not wait for a timer")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
   need(feature::endpoint_descriptions);
-  far_host far_side;
-  rdma::stream_acceptor acceptor(far_side.io, far_side.context, loopback());
-  asio::co_spawn(far_side.io, echo_streams(acceptor), asio::detached);
+  echo_server server;
   asio::io_context io;
   const rdma::context context = make_context();
   rdma::stream near(io, context);
   plain_record connected;
-  near.async_connect(acceptor.local_endpoint(), connected.handler());
+  near.async_connect(server.acceptor.local_endpoint(), connected.handler());
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   REQUIRE(connected.ec == error_code());
   std::array<char, 8> text{};
@@ -252,16 +266,13 @@ TEST_CASE("streams of sleeping programs do not wait for a timer")
         asio::read(near, asio::buffer(text));
       });
   }
-  far_side.stop();
 }
 
 TEST_CASE("a stream between sleeping programs ends without waiting for a timer")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
   need(feature::endpoint_descriptions);
-  far_host far_side;
-  rdma::stream_acceptor acceptor(far_side.io, far_side.context, loopback());
-  asio::co_spawn(far_side.io, echo_streams(acceptor), asio::detached);
+  echo_server server;
   asio::io_context io;
   const rdma::context context = make_context();
   rdma::stream near(io, context);
@@ -285,11 +296,10 @@ TEST_CASE("a stream between sleeping programs ends without waiting for a timer")
     {
       near = rdma::stream(io, context);
       plain_record connected;
-      near.async_connect(acceptor.local_endpoint(), connected.handler());
+      near.async_connect(server.acceptor.local_endpoint(), connected.handler());
       REQUIRE(run_until(io, [&] { return connected.done(); }));
       REQUIRE(connected.ec == error_code());
     });
-  far_side.stop();
 }
 
 TEST_CASE("calls of a sleeping server do not wait for a timer")

@@ -20,8 +20,8 @@
 #include <random>
 #include <string>
 
-// What tests of peers share that are single-stepped, and stopped or killed at an instruction that a
-// seed selects. BOOST_RDMA_TEST_SEED repeats a run's choices.
+// Tests of peers that are single-stepped, and stopped or killed at an instruction that a seed
+// selects, share these. BOOST_RDMA_TEST_SEED repeats a run's choices.
 
 // Single-stepped exclusive loads and stores of other processors never succeed.
 #if !defined(__x86_64__)
