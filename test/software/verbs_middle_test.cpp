@@ -234,10 +234,11 @@ TEST_CASE("a send fails locally and delivers no message when its region is dereg
   check_flushed(c.b.received(), {7});
   check_ended(c.b);
   CHECK_FALSE(c.far.has_event());
-  // The target contains only the beginning of the message.
+  // The target contains only the beginning of the message: the frames that arrived before the
+  // region was deregistered, at most all except the last one.
   const auto& bytes = into.bytes();
   const auto end = std::find(bytes.begin(), bytes.end(), kept_byte);
-  CHECK(end - bytes.begin() <= 2 * segment_bytes);
+  CHECK(end != bytes.end());
   CHECK(std::all_of(bytes.begin(), end, [](std::uint8_t b) { return b == sent_byte; }));
   CHECK(std::all_of(end, bytes.end(), [](std::uint8_t b) { return b == kept_byte; }));
 }
