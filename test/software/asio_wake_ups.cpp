@@ -30,6 +30,7 @@
 
 #include <array>
 #include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -200,6 +201,40 @@ TEST_CASE("messages between sleeping programs do not wait for a timer")
       REQUIRE(run_until(p.io, [&] { return sent.done() && received.done(); }));
       REQUIRE(received.ec == error_code());
     });
+}
+
+TEST_CASE("messages that a sleeping program does not answer do not wait for a timer")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // a virtual machine has slower wake-ups
+  far_host far_side;
+  rdma::queue_pair far(far_side.io, far_side.context);
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::queue_pair near(io, context);
+  connect(near, far);
+  const rdma::registered_buffer message = context.allocate(8);
+  const rdma::registered_buffer received = far_side.context.allocate(8);
+  check_latencies(
+    io,
+    [&]
+    {
+      bytes_record sent;
+      near.async_send(message, sent.handler());
+      REQUIRE(run_until(io, [&] { return sent.done(); }));
+      REQUIRE(sent.ec == error_code());
+    },
+    [&]
+    {
+      std::promise<void> posted;
+      asio::post(far_side.io,
+        [&]
+        {
+          far.async_receive(received, asio::detached);
+          posted.set_value();
+        });
+      posted.get_future().wait();
+    });
+  far_side.stop();
 }
 
 TEST_CASE("accesses to a sleeping program's memory do not wait for a timer")
