@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Catch's main(), compiled once for all lanes, the report of each test case to test/vm/suite, and
-// the watchdog.
+// Catch's main(), compiled once for all lanes, the report of each test case to test/vm/suite, the
+// watchdog, and pauses.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
@@ -37,7 +37,9 @@ using listener_base = Catch::TestEventListenerBase;
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -142,5 +144,34 @@ private:
 };
 
 CATCH_REGISTER_LISTENER(watch)
+
+/// Pauses the test's thread, as a busy machine does, after one of BOOST_RDMA_TEST_PAUSES
+/// assertions.
+/** A test that takes two of its steps for one fails. */
+class pauses : public listener_base
+{
+public:
+  using listener_base::listener_base;
+
+  void testCaseStarting(const Catch::TestCaseInfo&) override { left_ = most; }
+
+  // Catch calls it after it has evaluated the expression.
+  void assertionStarting(const Catch::AssertionInfo&) override
+  {
+    const char* one_of = std::getenv("BOOST_RDMA_TEST_PAUSES");
+    if (one_of == nullptr || left_ == 0 || random_() % std::stoul(one_of) != 0)
+      return;
+    --left_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 30));
+  }
+
+private:
+  static constexpr int most = 40; // for each test case
+
+  std::mt19937 random_{std::random_device()()};
+  int left_ = 0;
+};
+
+CATCH_REGISTER_LISTENER(pauses)
 
 } // namespace
