@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -239,6 +240,21 @@ TEST_CASE("async_allocate fails with pool_exhausted when the lessor's pool is fu
   CHECK(f.refusal(1 << 20) == error::pool_exhausted);
   CHECK(f.allocate(1000).is_valid());
   CHECK(f.all_back());
+}
+
+TEST_CASE("the leases of all peers together take no more than the lessor's pool may contain")
+{
+  rdma::lessor_options quotas;
+  quotas.pool.size_max = 64 << 10;
+  quotas.pool.arena_size = quotas.pool.arena_size_max = 64 << 10;
+  agent_fixture f(quotas);
+  rdma::queue_pair second(f.io, f.client_context);
+  std::optional<rdma::queue_pair> far;
+  f.connect(second, far);
+  const rdma::remote_memory first = f.allocate(second, 40 << 10);
+  CHECK(f.refusal(40 << 10) == error::pool_exhausted);
+  CHECK(f.allocate(8 << 10).is_valid());
+  CHECK(first.is_valid());
 }
 
 TEST_CASE("async_allocate fails with no_lessor when the peer has none")

@@ -264,6 +264,24 @@ TEST_CASE("requests for leases of other peers fail with unknown_lease")
   f.check_unharmed();
 }
 
+TEST_CASE("a lessor refuses an alignment that its pool does not support")
+{
+  attacked_fixture f;
+  attacker eve(f);
+  const auto agent_channel = raw_channel::open(eve);
+  for (const std::uint32_t alignment : {3u, 8192u, UINT32_MAX})
+  {
+    CAPTURE(alignment);
+    agent_message m = message_of(message_type::allocate, 1);
+    m.alignment = alignment;
+    const auto said = agent_channel->ask(m);
+    REQUIRE(said);
+    CHECK(said->type == message_type::refused);
+    CHECK(said->status == rdma::detail::refusal_status::bad_alignment);
+  }
+  f.check_unharmed();
+}
+
 TEST_CASE("expired loans do not block later loans")
 {
   attacked_fixture f;

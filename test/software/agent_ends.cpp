@@ -5,12 +5,14 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "agent/leases.hpp"
 #include "software/agent_fixture.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
 
+#include <memory>
 #include <vector>
 
 // Tests the ends of agent requests, leases, connections and io_contexts.
@@ -216,4 +218,19 @@ TEST_CASE("destroying the io_context ends agents, leases and requests")
   CHECK(lessor.statistics().bytes == 0);
   CHECK_FALSE(never.done());
   CHECK_FALSE(never_either.done());
+}
+
+TEST_CASE("closing a lease ends the peer's access before the lease is destroyed")
+{
+  BOOST_RDMA_TEST_NEEDS(memory_windows);
+  agent_fixture f;
+  rdma::detail::owned_lease lease;
+  lease.window = std::make_shared<rdma::detail::window_impl>(
+    f.server_context.impl(), f.server->core()->device().name());
+  const std::weak_ptr<rdma::detail::window_impl> window = lease.window;
+  lease.registered =
+    rdma::memory_region(rdma::protection_domain(f.server_context), 64, rdma::access::local_write);
+  lease.close();
+  CHECK(window.expired());
+  CHECK(lease.registered.size() == 0);
 }
