@@ -76,7 +76,7 @@ template <class Once, class Prepare>
 void check_latencies(asio::io_context& io, Once once, Prepare prepare)
 {
   constexpr int rounds = 100;
-  constexpr std::chrono::milliseconds repaired{250};
+  constexpr std::chrono::milliseconds repaired{800};
   int late = 0;
   for (int round = 0; round != rounds; ++round)
   {

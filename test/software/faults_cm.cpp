@@ -102,8 +102,8 @@ TEST_CASE("what RDMA-CM connects can be closed without memory")
   const bool is_answered = GENERATE(true, false);
   connecting_by_cm f;
   faulty_round round(f.io, fault::allocation);
-  f.client.emplace(f.io, f.client_context, faulty_round_options());
-  f.server.emplace(f.io, f.server_context, faulty_round_options());
+  f.client.emplace(f.io, f.client_context);
+  f.server.emplace(f.io, f.server_context);
   const auto& asked = round.start([&](auto handler) { f.acceptor.async_get_request(handler); },
     [&](cm::connection_request made) { f.request.emplace(std::move(made)); });
   const auto& connected = round.start([&](auto handler)

@@ -34,7 +34,7 @@ struct upgrading
   void run(faulty_round& round)
   {
     connect_streams();
-    if (!round.make([&] { client.emplace(io, client_context, faulty_round_options()); }))
+    if (!round.make([&] { client.emplace(io, client_context, options); }))
       return;
     read(round);
     const auto& connected = round.start([&](auto handler)
@@ -117,7 +117,9 @@ struct upgrading
   [[nodiscard]] bool serves_next()
   {
     faulty_round next(io, fault::call);
+    options = {}; // of a client that must not fail
     run(next);
+    options = faulty_round_options();
     const bool served = server && server->is_connected();
     end();
     next.check();
@@ -139,6 +141,7 @@ struct upgrading
   rdma::context server_context = make_context();
   rdma::context client_context = make_context();
   tcp::acceptor listener{io, loopback()};
+  rdma::queue_pair_options options = faulty_round_options();
   rdma::connect_options wishes{.host = "localhost", .fields = {}, .data = {}};
   std::optional<typename Streams::stream> server_stream;
   std::optional<typename Streams::stream> client_stream;

@@ -93,7 +93,7 @@ struct handshakes_with_clients
   {
     rdma::acceptor_options result;
     result.queue_pair = impatient();
-    result.handshake_timeout = std::chrono::milliseconds(500);
+    result.handshake_timeout = std::chrono::seconds(3);
     return result;
   }
 

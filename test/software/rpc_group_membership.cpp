@@ -48,7 +48,7 @@ rpc::group_options probing()
   rpc::group_options options;
   options.fan_out = 2;
   options.probe_period = emulated() ? 2s : 100ms;
-  options.suspicion_time = 5 * options.probe_period;
+  options.suspicion_time = 15 * options.probe_period;
   return options;
 }
 
