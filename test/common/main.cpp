@@ -31,15 +31,14 @@ using listener_base = Catch::TestEventListenerBase;
 
 #include "common/device_traits.hpp"
 #include "common/patience.hpp"
+#include "common/pauses.hpp"
 #include "common/watchdog.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -145,31 +144,16 @@ private:
 
 CATCH_REGISTER_LISTENER(watch)
 
-/// Pauses the test's thread, as a busy machine does, after one of BOOST_RDMA_TEST_PAUSES
-/// assertions.
-/** A test that takes two of its steps for one fails. */
+/// Pauses the test's thread after an assertion. A test that takes two of its steps for one fails.
 class pauses : public listener_base
 {
 public:
   using listener_base::listener_base;
 
-  void testCaseStarting(const Catch::TestCaseInfo&) override { left_ = most; }
+  void testCaseStarting(const Catch::TestCaseInfo&) override { test::allow_pauses(); }
 
   // Catch calls it after it has evaluated the expression.
-  void assertionStarting(const Catch::AssertionInfo&) override
-  {
-    const char* one_of = std::getenv("BOOST_RDMA_TEST_PAUSES");
-    if (one_of == nullptr || left_ == 0 || random_() % std::stoul(one_of) != 0)
-      return;
-    --left_;
-    std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 30));
-  }
-
-private:
-  static constexpr int most = 40; // for each test case
-
-  std::mt19937 random_{std::random_device()()};
-  int left_ = 0;
+  void assertionStarting(const Catch::AssertionInfo&) override { test::pause_at_random(1); }
 };
 
 CATCH_REGISTER_LISTENER(pauses)

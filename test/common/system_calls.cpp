@@ -6,6 +6,7 @@
 //
 
 #include "common/system_calls.hpp"
+#include "common/pauses.hpp"
 #include "common/sanitizers.hpp"
 #include "common/watchdog.hpp"
 
@@ -166,6 +167,13 @@ int fail(int error) noexcept
 {
   errno = error;
   return -1;
+}
+
+// A wait has ended, and the thread gets no processor yet.
+int woken(int result) noexcept
+{
+  pause_at_random(20);
+  return result;
 }
 
 int option_of(int fd, int option) noexcept
@@ -498,7 +506,7 @@ int epoll_wait(int set, epoll_event* events, int most, int milliseconds)
     if (const int n = original_epoll_wait(set, events, most, 0); n != 0)
       return n;
   const int fault = milliseconds != 0 ? fault_of("epoll_wait", {EINTR}) : none;
-  return fault != none ? fail(fault) : original_epoll_wait(set, events, most, milliseconds);
+  return fault != none ? fail(fault) : woken(original_epoll_wait(set, events, most, milliseconds));
 }
 
 int epoll_pwait2(
@@ -510,7 +518,8 @@ int epoll_pwait2(
     if (const int n = original_epoll_pwait2(set, events, most, &now, signals); n > 0)
       return n;
   const int fault = fault_of("epoll_pwait2", {EINTR});
-  return fault != none ? fail(fault) : original_epoll_pwait2(set, events, most, time, signals);
+  return fault != none ? fail(fault)
+                       : woken(original_epoll_pwait2(set, events, most, time, signals));
 }
 
 int poll(pollfd* list, nfds_t count, int milliseconds)
@@ -520,7 +529,7 @@ int poll(pollfd* list, nfds_t count, int milliseconds)
     if (const int n = original_poll(list, count, 0); n != 0)
       return n;
   const int fault = milliseconds != 0 ? fault_of("poll", {EINTR}) : none;
-  return fault != none ? fail(fault) : original_poll(list, count, milliseconds);
+  return fault != none ? fail(fault) : woken(original_poll(list, count, milliseconds));
 }
 
 int sched_yield() noexcept

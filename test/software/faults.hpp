@@ -209,7 +209,7 @@ public:
       static_cast<void>(fails(scene, any(200))); // within what a process makes once
     }
     const std::size_t all = count();
-    const inventory before;
+    const holdings before;
     {
       Scene scene;
       const std::size_t samples = is_lasting() ? 10 : 40;
