@@ -124,7 +124,7 @@ private:
   void expose(std::uint64_t id, owned_lease lease, exposed_handler handler);
   void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
-  [[nodiscard]] memory_pool& pool_of_leases();
+  [[nodiscard]] memory_pool& pool_of_leases(bool quick);
   void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   struct lease_making;
   void make_elsewhere(
@@ -188,7 +188,10 @@ private:
   held_leases<held_lease> held_;
   waiting_list<remote_memory> waits_remote_;
 
-  std::unique_ptr<memory_pool> peer_pool_; // null: none yet, or the lessor's pool is used
+  // Null: none yet, or the lessor's pool is used. No thread waits for a pool's mutex while another
+  // makes a large arena.
+  std::unique_ptr<memory_pool> quick_pool_; // used by the I/O thread
+  std::unique_ptr<memory_pool> large_pool_; // used by lease_worker
   owned_leases<owned_lease> owned_;
   // With the receive_index of the answer, until the peer has received it.
   inbox_list handing_over_;

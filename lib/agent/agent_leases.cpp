@@ -29,13 +29,6 @@ namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-namespace {
-
-// A larger block is mapped, cleared, registered and unmapped by another thread.
-constexpr std::size_t size_at_once_max = std::size_t{256} * 1024;
-
-} // namespace
-
 // Exposes the memory to the peer. Calls the handler on the I/O executor, or within this function if
 // registering is sufficient. If the lease has ended in the meantime, its window or registration is
 // destroyed. Precondition: the mutex is not held.
@@ -132,11 +125,12 @@ refusal_status agent_impl::obstacle_to(const agent_message& message) const
 }
 
 // Precondition: the mutex is held. Throws std::bad_alloc.
-memory_pool& agent_impl::pool_of_leases()
+memory_pool& agent_impl::pool_of_leases(bool quick)
 {
-  if (!peer_pool_)
-    peer_pool_ = lessor_->make_peer_pool();
-  return peer_pool_ ? *peer_pool_ : lessor_->pool();
+  std::unique_ptr<memory_pool>& own = quick ? quick_pool_ : large_pool_;
+  if (!own)
+    own = lessor_->make_peer_pool(quick);
+  return own ? *own : lessor_->pool();
 }
 
 // Precondition: the mutex is held. Releases it.
@@ -145,11 +139,12 @@ void agent_impl::on_allocate(
 {
   const std::uint64_t id = owned_.next_number();
   refusal_status why = obstacle_to(message);
+  const bool quick = lessor_ && lessor_->is_quick(message.memory.size());
   memory_pool* pool = nullptr;
   if (why == refusal_status::none)
     try
     {
-      pool = &pool_of_leases();
+      pool = &pool_of_leases(quick);
     }
     catch (const std::bad_alloc&)
     {
@@ -159,7 +154,7 @@ void agent_impl::on_allocate(
   if (why != refusal_status::none)
     return grant(message, id, receive_index, why, {});
   // After the peer's releases that are under way, of which it may need the quota.
-  if (message.memory.size() > size_at_once_max || share_->releases != 0)
+  if (!quick || share_->releases != 0)
     return make_elsewhere(*pool, message, id, receive_index);
   owned_lease lease;
   why = make_lease(*pool, message, lease);
@@ -315,7 +310,7 @@ void agent_impl::conclude(owned_lease over, const error_code& ec)
 // Precondition: the peer has no access to the memory any more.
 void agent_impl::release(leased_memory memory)
 {
-  if (memory.block.size() <= size_at_once_max)
+  if (!memory.charge || lessor_->is_quick(memory.block.size()))
     return;
   const auto share = share_;
   ++share->releases;

@@ -16,7 +16,10 @@ namespace rdma {
 namespace detail {
 namespace {
 
+constexpr std::size_t quick_size_max = std::size_t{128} << 10;
 constexpr std::size_t peer_arena_bytes = 65536;
+// The pages of a larger arena take a millisecond to unmap. A smaller one needs a descriptor, too.
+constexpr std::size_t quick_arena_bytes_max = std::size_t{4} << 20;
 
 } // namespace
 
@@ -32,15 +35,30 @@ std::shared_ptr<agent_attachment> lessor_core::make(const std::shared_ptr<queue_
   return agent_impl::make(beside, shared_from_this());
 }
 
-std::unique_ptr<memory_pool> lessor_core::make_peer_pool() const
+bool lessor_core::has_peer_pools() const noexcept
 {
-  if (!domain_.impl()->default_device().traits().copies_shared_memory)
+  return domain_.impl()->default_device().traits().copies_shared_memory;
+}
+
+bool lessor_core::is_quick(std::size_t size) const noexcept
+{
+  return size <= quick_size_max && has_peer_pools();
+}
+
+std::unique_ptr<memory_pool> lessor_core::make_peer_pool(bool quick) const
+{
+  if (!has_peer_pools())
     return nullptr;
   // Most peers lease little, and each pool has few users.
   memory_pool_options options = options_.pool;
   options.arena_size = std::min(options.arena_size, peer_arena_bytes);
   options.idle_bytes_high = options.idle_bytes_low = options.arena_size;
   options.thread_cache_bytes_max = 0;
+  if (quick)
+  {
+    options.arena_size_max = std::min(options.arena_size_max, quick_arena_bytes_max);
+    options.huge = huge_pages::off; // the kernel clears them when the arena is made
+  }
   return std::make_unique<memory_pool>(domain_, options);
 }
 

@@ -34,9 +34,14 @@ public:
   [[nodiscard]] memory_pool& pool() noexcept { return pool_; }
   [[nodiscard]] lessor_statistics statistics() const;
 
-  // Makes the pool of one peer's leases, if peers map the memory that they lease: a peer keeps all
-  // of an arena mapped. Returns null if they all use pool(). Throws std::bad_alloc.
-  [[nodiscard]] std::unique_ptr<memory_pool> make_peer_pool() const;
+  // Returns true if an I/O thread may make and release a lease of that size. That takes
+  // milliseconds if much memory is mapped, cleared, registered or unmapped, or if the pool's mutex
+  // is held by a thread that does so.
+  [[nodiscard]] bool is_quick(std::size_t size) const noexcept;
+  // Makes the pool of one peer's quick leases, or of its others, if peers map the memory that they
+  // lease: a peer keeps all of an arena mapped. Returns null if they all use pool(). Throws
+  // std::bad_alloc.
+  [[nodiscard]] std::unique_ptr<memory_pool> make_peer_pool(bool quick) const;
 
   // Charges one more region of that size. Returns false if the quota does not allow it.
   [[nodiscard]] bool charge(std::size_t bytes) noexcept;
@@ -45,6 +50,8 @@ public:
   void count_refusal() noexcept;
 
 private:
+  [[nodiscard]] bool has_peer_pools() const noexcept;
+
   const lessor_options options_;
   const protection_domain domain_;
   memory_pool pool_;
