@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -185,10 +186,116 @@ TEST_CASE("a client of an address at its handshake limit waits until a silent on
   connect_fixture f(options);
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
+  rdma::queue_pair slow(f.io, f.client_context);
+  plain_peer of_another_address =
+    std::move(silent_clients(f, slow, 1, "127.0.0.3").front()); // it is the oldest
+  const std::string answer = of_another_address.read_header();
   rdma::queue_pair described(f.io, f.client_context);
   std::deque<plain_peer> clients = silent_clients(f, described, 3, "127.0.0.2");
   for (plain_peer& each : clients)
     CHECK(each.read_header().starts_with("HTTP/1.1 101"));
   CHECK(clients.front().read_end());
+  CHECK(confirm_as_client(of_another_address, slow, answer));
+  REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
+  CHECK(server.ec == error_code());
+  CHECK(f.serves_a_good_client());
+}
+
+TEST_CASE("a client beyond handshakes_max waits until the oldest silent one loses its place")
+{
+  rdma::acceptor_options options;
+  options.handshakes_max = 2;
+  options.handshake_timeout = 10min;
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair described(f.io, f.client_context);
+  std::deque<plain_peer> clients;
+  for (const char* from : {"127.0.0.2", "127.0.0.3", "127.0.0.4"})
+  {
+    clients.push_back(std::move(silent_clients(f, described, 1, from).front()));
+    CHECK(clients.back().read_header().starts_with("HTTP/1.1 101"));
+  }
+  CHECK(clients.front().read_end());
   CHECK(f.serves_a_good_client(server));
+}
+
+TEST_CASE("a client overtakes those of an address at its handshake limit")
+{
+  const auto crowded = asio::ip::make_address("127.0.0.2");
+  std::optional<rdma::authorisation_handler> kept;
+  rdma::acceptor_options options;
+  options.handshakes_per_address_max = 1;
+  options.handshake_timeout = 10min;
+  // A handshake that waits for this decision keeps its place.
+  options.authorise = [&](rdma::client_request request, rdma::authorisation_handler handler)
+  {
+    if (request.remote_endpoint().address() == crowded)
+      kept.emplace(std::move(handler));
+    else
+      std::move(handler)(rdma::authorisation::accept());
+  };
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair described(f.io, f.client_context);
+  const std::deque<plain_peer> silent = silent_clients(f, described, 2, "127.0.0.2");
+  CHECK(f.serves_a_good_client(server));
+  CHECK(kept.has_value());
+  kept.reset();
+}
+
+TEST_CASE("a waiting client of an address that wastes its places leaves when too many wait")
+{
+  rdma::acceptor_options options;
+  options.handshakes_max = 2; // and one of each address
+  options.handshake_timeout = 10min;
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair described(f.io, f.client_context);
+  // When the first one loses its place, the second one gets it. Then the third and fourth wait.
+  std::deque<plain_peer> clients = silent_clients(f, described, 4, "127.0.0.2");
+  CHECK(clients[0].read_header().starts_with("HTTP/1.1 101"));
+  CHECK(clients[1].read_header().starts_with("HTTP/1.1 101"));
+  CHECK(clients[2].read_header().empty());
+  CHECK(f.serves_a_good_client(server));
+}
+
+TEST_CASE("clients connect while others keep sending valid requests and then nothing")
+{
+  connect_fixture f; // with default limits
+  rdma::queue_pair described(f.io, f.client_context);
+  const char* const from = GENERATE("127.0.0.2", "127.0.0.1");
+  // The acceptor disconnects waiting clients of an address that wastes its places. It cannot
+  // distinguish an honest one, which must try again.
+  const bool may_be_disconnected = from == std::string("127.0.0.1");
+  CAPTURE(from);
+  std::deque<plain_peer> silent = silent_clients(f, described, 100, from);
+  constexpr std::size_t silent_max = 400; // descriptors
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  std::optional<rdma::queue_pair> client;
+  plain_record connected;
+  const auto attempt = [&]
+  {
+    connected = {};
+    client.emplace(f.io, f.client_context);
+    client->async_connect(f.acceptor.local_endpoint(), connected.handler());
+  };
+  attempt();
+  CHECK(until(
+    [&]
+    {
+      silent.push_back(std::move(silent_clients(f, described, 1, from).front()));
+      if (silent.size() > silent_max)
+        silent.pop_front();
+      f.io.restart();
+      f.io.run_for(5ms); // for 200 silent clients a second, at most
+      if (may_be_disconnected && connected.ec)
+        attempt();
+      return connected.done() && (server.calls != 0 || connected.ec);
+    }));
+  CHECK(connected.ec == error_code());
+  CHECK(server.ec == error_code());
 }
