@@ -256,6 +256,11 @@ public:
     const std::scoped_lock lock(mutex_);
     if (tables.current.shape.buckets <= get().current.shape.buckets)
       return;
+    if (get().current.shape.buckets == 0)
+    {
+      all_.front() = tables; // the first, which no operation uses yet: this needs no memory
+      return;
+    }
     all_.push_front(tables);
     newest_.store(&all_.front(), std::memory_order_release);
   }
