@@ -8,6 +8,7 @@
 #include <boost_rdma/detail/objects/ring_producer.hpp>
 
 #include "completion/waiting_handler.hpp"
+#include "connect/connection_service.hpp"
 
 #include <algorithm>
 #include <new>
@@ -48,6 +49,7 @@ ring_producer::ring_producer(
   , executor_(executor)
   , pause_(executor)
 {
+  connection_service::of(executor); // its thread completes what waits for memory
   entries_ = reinterpret_cast<std::uint64_t*>(staging_.data() + ring_layout::entries_offset);
 }
 

@@ -128,6 +128,8 @@ public:
    * @li error::remote_range_too_small: the memory is too small for any ring.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read() and of the constructor of memory_region.
+   * @li resource_unavailable_try_again: the thread of connections cannot be started. It completes
+   * operations that have to wait for memory.
    *
    * @par Per-operation cancellation
    * terminal, partial and total end the operation with operation_aborted after the read in flight.
