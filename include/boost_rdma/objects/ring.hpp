@@ -9,17 +9,14 @@
 #define BOOST_RDMA_OBJECTS_RING_HPP
 
 #include <boost_rdma/context.hpp>
+#include <boost_rdma/detail/objects/operation.hpp>
 #include <boost_rdma/detail/objects/ring.hpp>
 #include <boost_rdma/memory_region.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/cancellation_state.hpp>
-#include <boost/asio/compose.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/execution_context.hpp>
-#include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -28,8 +25,8 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <span>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -117,7 +114,7 @@ public:
   ~ring() { close(); }
 
   /// Returns the executor for handlers without an associated executor.
-  [[nodiscard]] executor_type get_executor() const noexcept { return core_->pause.get_executor(); }
+  [[nodiscard]] executor_type get_executor() const noexcept { return core_->executor; }
 
   /// Returns the number of records that the ring has room for.
   [[nodiscard]] std::size_t capacity() const noexcept
@@ -162,6 +159,7 @@ public:
    * @par Errors
    * @li boost::asio::error::already_started: another call waits.
    * @li operation_aborted: the wait was cancelled, or the object was destroyed.
+   * @li not_enough_memory: there was no memory for a step of the wait.
    *
    * @par Per-operation cancellation
    * terminal, partial and total end the wait. No record is lost.
@@ -170,13 +168,19 @@ public:
               boost::asio::default_completion_token_t<executor_type>>
   auto async_pop(CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return boost::asio::async_compose<CompletionToken, void(error_code, T)>(
-      waiting_pop{core_}, token, core_->pause);
+    return boost::asio::async_initiate<CompletionToken, void(error_code, T)>(
+      detail::initiation(core_->executor,
+        [ring = core_](const auto& executor, auto&& handler)
+        {
+          const auto make = [&] { return waiting_pop(ring); };
+          detail::objects::operation<waiting_pop, std::decay_t<decltype(handler)>, Executor>::start(
+            {}, executor, make, std::forward<decltype(handler)>(handler));
+        }),
+      token);
   }
 
 private:
-  using timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-    boost::asio::wait_traits<std::chrono::steady_clock>, Executor>;
+  using step = detail::objects::step;
   using layout = detail::objects::ring_layout;
 
   struct core
@@ -186,7 +190,7 @@ private:
       , memory(context, layout.size(),
           access::local_write | access::remote_read | access::remote_write | access::window_bind)
       , reader(memory.as_span<std::uint64_t>().data(), capacity)
-      , pause(executor)
+      , executor(executor)
     {
       const auto header = detail::objects::header_of<T>(detail::objects::kind::ring, capacity);
       std::memcpy(memory.data(), &header, sizeof header);
@@ -195,84 +199,64 @@ private:
     const detail::objects::ring_layout layout;
     const memory_region memory; // filled with zeros
     detail::objects::ring_reader<sizeof(T)> reader;
-    timer pause;
+    const Executor executor;
     bool pops = false; // an async_pop() waits
     bool closed = false;
   };
 
-  struct waiting_pop
+  // The state machine of async_pop().
+  class waiting_pop
   {
+  public:
+    explicit waiting_pop(const std::shared_ptr<core>& of)
+      : owner_(of)
+      , refused_(std::exchange(of->pops, true))
+    {
+    }
+    waiting_pop(const waiting_pop&) = delete;
+    waiting_pop& operator=(const waiting_pop&) = delete;
+    ~waiting_pop()
+    {
+      if (!refused_)
+        owner_->pops = false;
+    }
+
+    // A record is not taken here, because the operation may fail to begin.
+    step begin()
+    {
+      return refused_ ? step::finish(boost::asio::error::already_started) : step::wait({});
+    }
+    detail::objects::access_request request(std::size_t) { return {}; }
+    void answered(std::size_t, std::uint64_t) {}
+    step next(bool cancelled)
+    {
+      core& c = *owner_;
+      if (!c.closed && c.reader.pop(&record_))
+        return step::finish();
+      if (c.closed || cancelled)
+        return step::finish(boost::asio::error::operation_aborted);
+      if (turns_ != turns_max)
+      {
+        ++turns_;
+        detail::objects::look_for_parity(c.reader.entry(), c.reader.parity());
+        return step::wait({});
+      }
+      const auto pause = std::clamp(idle_ / 8, shortest, longest);
+      idle_ += pause;
+      return step::wait(pause);
+    }
+    auto results() const { return std::make_tuple(record_); }
+
+  private:
     static constexpr unsigned turns_max = 32; // each of about one or two microseconds
     static constexpr std::chrono::microseconds shortest{25};
     static constexpr std::chrono::microseconds longest{4000};
 
-    std::shared_ptr<core> owner;
-    bool started = false;
-    bool refused = false;
-    unsigned turns = 0;
-    std::chrono::microseconds idle{};
-
-    template <class Self>
-    void operator()(Self& self, const error_code& = {})
-    {
-      core& c = *owner;
-      if (!std::exchange(started, true))
-      {
-        self.reset_cancellation_state(boost::asio::enable_total_cancellation());
-        return begin(self);
-      }
-      if (refused)
-        return self.complete(boost::asio::error::already_started, T());
-      T record{};
-      if (!c.closed && c.reader.pop(&record))
-        end(self, {}, record);
-      else if (c.closed || self.cancelled() != boost::asio::cancellation_type::none)
-        end(self, boost::asio::error::operation_aborted, record);
-      else
-        wait(self);
-    }
-
-    // The handler is not called in the initiating call.
-    template <class Self>
-    void begin(Self& self)
-    {
-      const std::shared_ptr<core> c = owner; // also after `self` has moved
-      const bool is_only = !std::exchange(c->pops, true);
-      refused = !is_only;
-      try
-      {
-        boost::asio::post(c->pause.get_executor(), std::move(self));
-      }
-      catch (const std::bad_alloc&)
-      {
-        c->pops = !is_only;
-        throw;
-      }
-    }
-
-    template <class Self>
-    void end(Self& self, const error_code& ec, const T& record)
-    {
-      owner->pops = false;
-      self.complete(ec, record);
-    }
-
-    template <class Self>
-    void wait(Self& self)
-    {
-      core& c = *owner;
-      if (turns != turns_max)
-      {
-        ++turns;
-        detail::objects::look_for_parity(c.reader.entry(), c.reader.parity());
-        boost::asio::post(c.pause.get_executor(), std::move(self));
-        return;
-      }
-      const auto pause = std::clamp(idle / 8, shortest, longest);
-      idle += pause;
-      c.pause.expires_after(pause);
-      c.pause.async_wait(std::move(self));
-    }
+    std::shared_ptr<core> owner_;
+    bool refused_;
+    unsigned turns_ = 0;
+    std::chrono::microseconds idle_{};
+    T record_{};
   };
 
   static std::uint64_t checked(std::size_t capacity)
@@ -285,10 +269,8 @@ private:
 
   void close() noexcept
   {
-    if (core_ == nullptr)
-      return;
-    core_->closed = true;
-    core_->pause.cancel();
+    if (core_ != nullptr)
+      core_->closed = true;
   }
 
   std::shared_ptr<core> core_;

@@ -54,6 +54,7 @@ struct step
   error_code ec{};
 
   static step access(std::size_t requests) noexcept { return {action::access, requests, {}, {}}; }
+  // Without time: after what the executor runs already.
   static step wait(std::chrono::microseconds time) noexcept { return {action::pause, 0, time, {}}; }
   static step finish(error_code ec = {}) noexcept { return {action::finish, 0, {}, ec}; }
 };

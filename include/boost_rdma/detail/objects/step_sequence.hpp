@@ -41,35 +41,43 @@ class continuation
 public:
   continuation(Sequence* owner, std::size_t request) noexcept
     : owner_(owner)
-    , request_(request)
+    , request_(static_cast<std::uint32_t>(request))
   {
   }
+  // Asio uses the allocator of a handler that it has moved from when the operation does not begin.
   continuation(continuation&& other) noexcept
-    : owner_(std::exchange(other.owner_, nullptr))
+    : owner_(other.owner_)
     , request_(other.request_)
+    , owns_(std::exchange(other.owns_, false))
   {
   }
   continuation& operator=(continuation&&) = delete;
   ~continuation()
   {
-    if (owner_ != nullptr && owner_->release(1))
+    if (owns_ && owner_->release(1))
       owner_->remove();
   }
 
   // The end of a request.
   void operator()(const error_code& ec, std::uint64_t value)
   {
-    std::exchange(owner_, nullptr)->request_ended(request_, ec, value);
+    owns_ = false;
+    owner_->request_ended(request_, ec, value);
   }
 
   // The end of a pause.
-  void operator()(const error_code& = {}) { std::exchange(owner_, nullptr)->ended(); }
+  void operator()(const error_code& = {})
+  {
+    owns_ = false;
+    owner_->ended();
+  }
 
   [[nodiscard]] const auto& associated() const noexcept { return *owner_->associated_; }
 
 private:
   Sequence* owner_;
-  std::size_t request_;
+  std::uint32_t request_;
+  bool owns_ = true;
 };
 
 // Stands for handlers without associations.
@@ -162,6 +170,8 @@ private:
 
   void wait(std::chrono::microseconds time, continuation&& then)
   {
+    if (time == time.zero())
+      return asio::post(executor_, std::move(then));
     if (!timer_)
       timer_ = std::make_unique<asio::steady_timer>(executor_);
     timer_->expires_after(time);
