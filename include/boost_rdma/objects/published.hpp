@@ -173,6 +173,9 @@ public:
    * @li boost::asio::error::already_started: async_publish() or async_prepare() is outstanding.
    * @li the errors of basic_queue_pair::async_compare_exchange(), if a lease had to be ended.
    *
+   * @par Exceptions
+   * If the initiating function throws std::bad_alloc, the value may be published: see generation().
+   *
    * @par Per-operation cancellation
    * terminal, partial and total end the operation with operation_aborted if no buffer is free. The
    * value is then not published.
