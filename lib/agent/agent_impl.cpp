@@ -227,7 +227,8 @@ void agent_impl::on_channel_failed(const agent_channel& which, const error_code&
   const std::lock_guard lock(mutex_);
   if (ended_ || channel_.get() != &which)
     return;
-  log_line(spdlog::level::debug, "the agents' queue pair failed: {}", ec.message());
+  log_if_possible(
+    [&] { log_line(spdlog::level::debug, "the agents' queue pair failed: {}", ec.message()); });
   broken_off_at_ = clock::now() + verdict_time;
   update();
 }
@@ -329,7 +330,10 @@ void agent_impl::on_end(const error_code& reason) noexcept
   }
   catch (const std::bad_alloc&)
   {
-    static_cast<void>(run_later(executor_, late_end_));
+    // Keeps this object, whose queue pair may be destroyed before there is memory.
+    const auto end = std::exchange(late_end_, nullptr);
+    end->kept = shared_from_this();
+    static_cast<void>(run_later(executor_, end));
   }
 }
 

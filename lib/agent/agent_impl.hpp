@@ -179,8 +179,8 @@ private:
   // Set when the agent_channel fails: the connection should report the reason before this time.
   clock::time_point broken_off_at_ = clock::time_point::max();
   alarm alarm_;
-  error_code reason_; // of the end of the connection
-  const std::shared_ptr<late_call<agent_impl>> late_end_;
+  error_code reason_;                                      // of the end of the connection
+  std::shared_ptr<late_call<agent_impl>> late_end_;        // until on_end()
   const std::shared_ptr<late_call<agent_impl>> late_news_; // for the peer: the agent has ended
   clock::time_point alarm_at_ = clock::time_point::max();
 

@@ -54,7 +54,8 @@ struct late_call final : late_task
   }
 
   void (Object::*const function)();
-  std::weak_ptr<Object> of; // set before the task is first added
+  std::weak_ptr<Object> of;     // set before the task is first added
+  std::shared_ptr<Object> kept; // until the task is destroyed, if the object does not own the task
 };
 
 // The tasks that could not be done for lack of memory, and functions of the thread that runs both.

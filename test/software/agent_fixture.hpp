@@ -45,17 +45,20 @@ using buffer_record = moved_record<rdma::registered_buffer>;
 /// A connected client and server, each in its own context; the server has a lessor.
 struct agent_fixture
 {
-  explicit agent_fixture(const rdma::lessor_options& quotas = {})
+  explicit agent_fixture(
+    const rdma::lessor_options& quotas = {}, const rdma::queue_pair_options& server_options = {})
     : lessor(server_context, quotas)
-    , acceptor(io, server_context, loopback(), options_of(lessor))
+    , acceptor(io, server_context, loopback(), options_of(lessor, server_options))
   {
     need(feature::endpoint_descriptions);
     connect(client, server);
   }
 
-  static rdma::acceptor_options options_of(const rdma::lessor& from)
+  static rdma::acceptor_options options_of(
+    const rdma::lessor& from, const rdma::queue_pair_options& server_options = {})
   {
     rdma::acceptor_options options;
+    options.queue_pair = server_options;
     options.queue_pair.grant_from(from);
     return options;
   }

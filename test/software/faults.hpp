@@ -119,7 +119,13 @@ public:
   template <class... Outcome>
   void await(const Outcome&... each)
   {
-    const auto done = [&] { return (!each.is_open() && ...); };
+    await_that([&] { return (!each.is_open() && ...); });
+  }
+
+  /// Runs the io_context until this condition is met.
+  template <class Condition>
+  void await_that(Condition done)
+  {
     if (passing_ != nullptr && !repeat([&] { return runs_soon(done); }))
       passing_->stop();
     is_stuck_ |= !until(done);

@@ -8,15 +8,12 @@
 #include "software/agent_fixture.hpp"
 #include "software/faults.hpp"
 
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/strand.hpp>
-
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
-// Agents without memory for some step.
+// Agents while some step fails.
 
 using namespace test;
 
@@ -25,6 +22,11 @@ namespace {
 /// A client and a server with agents.
 struct agent_round : agent_fixture
 {
+  agent_round()
+    : agent_fixture({}, faulty_round_options())
+  {
+  }
+
   /// Leases memory, uses it, and releases it.
   void lease(faulty_round& round)
   {
@@ -48,54 +50,68 @@ struct agent_round : agent_fixture
     if (!leased.is_valid())
       return;
     round.await(round.start(
-      [&](auto handler) { near->agent().async_renew(leased, std::chrono::minutes(1), handler); }));
+      [&](auto handler) { agent_of(near).async_renew(leased, std::chrono::minutes(1), handler); }));
     const auto& taken =
-      round.start([&](auto handler) { far->agent().async_receive_local(handler); },
+      round.start([&](auto handler) { agent_of(far).async_receive_local(handler); },
         [&](rdma::registered_buffer made) { inbox = std::move(made); });
     if (!taken.is_started)
       return;
     const auto& given = round.start(
-      [&](auto handler) { near->agent().async_hand_over(std::move(leased), std::move(handler)); });
+      [&](auto handler) { agent_of(near).async_hand_over(std::move(leased), std::move(handler)); });
     round.await(given);
     if (!given.succeeded())
       return;
     round.await(taken);
     await_lease(round, 64, leased);
     if (leased.is_valid())
-      round.await(round.start(
-        [&](auto handler) { near->agent().async_release(std::move(leased), std::move(handler)); }));
+      round.await(round.start([&](auto handler)
+        { agent_of(near).async_release(std::move(leased), std::move(handler)); }));
   }
 
-  /// Lends memory to the server, which reads and releases it, and takes other memory back.
+  /// Leases memory until its lifetime is over, and asks for more time then.
+  void expire(faulty_round& round)
+  {
+    rdma::remote_memory leased;
+    await_lease(
+      round, 4096, leased, {.lifetime = std::chrono::milliseconds(10), .time_limit = brief});
+    if (!leased.is_valid())
+      return;
+    round.await_that([&] { return lessor.statistics().regions == 0; });
+    round.await(round.start(
+      [&](auto handler) { agent_of(near).async_renew(leased, std::chrono::minutes(1), handler); }));
+  }
+
+  /// Lends memory to the server and takes it back, and lends other memory, which the server reads
+  /// and releases.
   void lend(faulty_round& round)
   {
-    for (const bool takes_back : {false, true})
+    rdma::remote_memory borrowed; // the first until the second arrives, after the recall
+    for (const bool takes_back : {true, false})
     {
       rdma::loan lent;
-      rdma::remote_memory borrowed;
       const auto& received =
-        round.start([&](auto handler) { far->agent().async_receive_remote(handler); },
+        round.start([&](auto handler) { agent_of(far).async_receive_remote(handler); },
           [&](rdma::remote_memory made) { borrowed = std::move(made); });
       if (!received.is_started)
         return;
       const auto& lending =
-        round.start([&](auto handler) { near->agent().async_lend(text, {}, handler); },
+        round.start([&](auto handler) { agent_of(near).async_lend(text, handler); },
           [&](rdma::loan made) { lent = std::move(made); });
       round.await(lending);
       if (!lending.succeeded())
         return;
       round.await(received);
       const auto& back =
-        round.start([&](auto handler) { near->agent().async_wait_return(lent, handler); });
-      if (takes_back)
-        lent.take_back();
-      else if (borrowed.is_valid())
+        round.start([&](auto handler) { agent_of(near).async_wait_return(lent, handler); });
+      if (!takes_back && borrowed.is_valid())
       {
         const auto& read =
           round.start([&](auto handler) { far->async_read(inbox, borrowed.buffer(), handler); });
         round.await(read);
         borrowed = {};
       }
+      else
+        lent.take_back();
       round.await(back);
     }
   }
@@ -108,23 +124,37 @@ struct agent_round : agent_fixture
 
   [[nodiscard]] bool serves_next()
   {
-    near.emplace(io, client_context);
+    near.emplace(io, client_context, faulty_round_options());
     connect(*near, far);
     memory_record granted;
-    near->agent().async_allocate(4096, {}, granted.handler());
+    near->agent().async_allocate(4096, granted.handler());
     if (!run_until(io, [&] { return granted.done(); }) || granted.ec)
       return false;
     granted.value = {};
-    return all_back();
+    if (!all_back())
+      return false;
+    near.emplace(io, client_context, faulty_round_options());
+    connect(*near, far); // the next round begins without agents
+    return true;
   }
 
-  void await_lease(faulty_round& round, std::size_t size, rdma::remote_memory& leased)
+  /// Returns an agent whose peer may be without one for lack of memory.
+  static rdma::agent agent_of(const std::optional<rdma::queue_pair>& peer)
   {
-    round.await(round.start([&](auto handler) { near->agent().async_allocate(size, {}, handler); },
-      [&](rdma::remote_memory made) { leased = std::move(made); }));
+    rdma::agent agent = peer->agent();
+    agent.time_limit(brief);
+    return agent;
   }
 
-  const asio::strand<asio::io_context::executor_type> elsewhere = asio::make_strand(io);
+  void await_lease(faulty_round& round, std::size_t size, rdma::remote_memory& leased,
+    const rdma::allocation_options& options = {.time_limit = brief})
+  {
+    round.await(
+      round.start([&](auto handler) { agent_of(near).async_allocate(size, options, handler); },
+        [&](rdma::remote_memory made) { leased = std::move(made); }));
+  }
+
+  static constexpr std::chrono::milliseconds brief{500};
   std::optional<rdma::queue_pair> near;
   std::optional<rdma::queue_pair> far;
   const rdma::registered_buffer text = client_context.allocate(64);
@@ -150,8 +180,32 @@ TEST_CASE("leases that are made and released while allocations fail end once")
   {
     with_failing_allocations<agent_scene<&agent_round::hand_over>>();
   }
+  SECTION("expiry")
+  {
+    with_failing_allocations<agent_scene<&agent_round::expire>>();
+  }
   SECTION("loans")
   {
     with_failing_allocations<agent_scene<&agent_round::lend>>();
+  }
+}
+
+TEST_CASE("leases that are made and released while system calls fail end once")
+{
+  SECTION("leases")
+  {
+    with_failing_calls<agent_scene<&agent_round::lease>>();
+  }
+  SECTION("handing over")
+  {
+    with_failing_calls<agent_scene<&agent_round::hand_over>>();
+  }
+  SECTION("expiry")
+  {
+    with_failing_calls<agent_scene<&agent_round::expire>>();
+  }
+  SECTION("loans")
+  {
+    with_failing_calls<agent_scene<&agent_round::lend>>();
   }
 }
