@@ -50,6 +50,11 @@ struct connecting : connect_fixture
     round.await(send);
     if (send.succeeded())
       round.await(received_it);
+    const auto& closed = round.start([&](auto handler) { server->async_wait_close(handler); });
+    const auto& shut = round.start([&](auto handler) { client->async_shutdown(handler); });
+    round.await(shut);
+    if (shut.succeeded())
+      round.await(closed);
   }
 
   void end()

@@ -58,23 +58,24 @@ struct rpc_round
     server.start();
   }
 
-  [[nodiscard]] bool connects(faulty_round& round)
+  [[nodiscard]] bool connects(faulty_round& round) { return connects(round, server); }
+  [[nodiscard]] bool connects(faulty_round& round, const rdma::rpc::server& to)
   {
     if (!round.make([&] { client.emplace(io, near_context, by_rdma()); }))
       return false;
     const auto& connected =
-      round.start([&](auto handler) { client->async_connect(server.local_endpoint(), handler); });
+      round.start([&](auto handler) { client->async_connect(to.local_endpoint(), handler); });
     round.await(connected);
     return connected.succeeded();
   }
 
-  void add_numbers(faulty_round& round)
+  [[nodiscard]] auto& add_numbers(faulty_round& round)
   {
-    round.await(round.start(
+    return round.start(
       [&](auto handler) {
         client->async_call<add>({1, 2}, patience(), handler);
       },
-      [](std::int32_t sum) { CHECK(sum == 3); }));
+      [](std::int32_t sum) { CHECK(sum == 3); });
   }
 
   /// Calls `store` with memory that the handler reads.
@@ -308,8 +309,38 @@ struct calling : rpc_round
   void run(faulty_round& round)
   {
     if (connects(round))
-      add_numbers(round);
+      round.await(add_numbers(round));
   }
+};
+
+/// A server that shuts down during a call.
+struct shutting_down : rpc_round
+{
+  void run(faulty_round& round)
+  {
+    if (!round.make([&] { make(); }) || !connects(round, *ending))
+      return;
+    round.await(add_numbers(round));
+    const auto& called = add_numbers(round);
+    const auto& shut = round.start([&](auto handler) { ending->async_shutdown(handler); });
+    round.await(called, shut);
+  }
+
+  void make()
+  {
+    ending.emplace(io, far_context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0),
+      served_by(rdma::stream_transports::rdma));
+    ending->handle<add>([](const numbers& n) { return n.a + n.b; });
+    ending->start();
+  }
+
+  void end()
+  {
+    rpc_round::end();
+    ending.reset();
+  }
+
+  std::optional<rdma::rpc::server> ending;
 };
 
 struct exposing : rpc_round
@@ -341,6 +372,16 @@ TEST_CASE("calls of methods while allocations fail end once")
 TEST_CASE("calls of methods while system calls fail end once")
 {
   with_failing_calls<calling>();
+}
+
+TEST_CASE("servers that shut down while allocations fail end calls and the shutdown once")
+{
+  with_failing_allocations<shutting_down>();
+}
+
+TEST_CASE("servers that shut down while system calls fail end calls and the shutdown once")
+{
+  with_failing_calls<shutting_down>();
 }
 
 TEST_CASE("calls that expose memory while allocations fail end once")

@@ -43,8 +43,20 @@ struct stream_round
     if (!connected.succeeded() || !server)
       return; // the acceptor has lost this client and waits for the next
     // In a message, in the first ring, and in larger ones.
-    if (carries(round, sent) && carries(round, large) && carries(round, large))
-      static_cast<void>(carries(round, large));
+    for (const std::string* text : {&sent, &large, &large, &large})
+      if (!carries(round, *text))
+        return;
+    end_bytes(round, *client, *server);
+    end_bytes(round, *server, *client);
+  }
+
+  void end_bytes(faulty_round& round, rdma::stream& from, rdma::stream& to)
+  {
+    error_code ec;
+    from.shutdown(tcp::socket::shutdown_send, ec);
+    if (!ec)
+      round.await(
+        round.start([&](auto handler) { to.async_read_some(asio::buffer(room), handler); }));
   }
 
   [[nodiscard]] bool carries(faulty_round& round, const std::string& text)
