@@ -34,13 +34,17 @@ struct windows
     if (!round.make([&] { make(); }))
       return;
     remote.reset();
-    const auto& bind = round.start(
-      [&](auto h)
-      {
-        far->async_bind_window(
-          *window, rdma::mutable_buffer(*region).first(64), rdma::access::remote_write, h);
-      },
-      [&](const rdma::remote_buffer& bound) { remote = bound; });
+    const auto bind_window = [&]() -> auto&
+    {
+      return round.start(
+        [&](auto h)
+        {
+          far->async_bind_window(
+            *window, rdma::mutable_buffer(*region).first(64), rdma::access::remote_write, h);
+        },
+        [&](const rdma::remote_buffer& bound) { remote = bound; });
+    };
+    const auto& bind = bind_window();
     const auto& receive = round.start([&](auto h) { shared->async_receive_message(received, h); });
     round.await(bind);
     if (!bind.succeeded())
@@ -53,8 +57,16 @@ struct windows
           rdma::batch().write(local.first(8), remote->first(8)).send(local.slice(8)), h);
       });
     round.await(write, batch);
-    if (batch.succeeded())
-      round.await(receive);
+    if (!batch.succeeded())
+      return; // a later message would arrive in this receive
+    round.await(receive);
+    const auto& last = round.start([&](auto h) { shared->async_receive_message(received, h); });
+    const auto& send =
+      round.start([&](auto h) { near->async_send_with_invalidate(local, window->key(), h); });
+    round.await(send);
+    if (send.succeeded())
+      round.await(last);
+    round.await(bind_window());
     const auto& invalidate = round.start([&](auto h) { far->async_invalidate(window->key(), h); });
     round.await(invalidate);
   }

@@ -7,10 +7,13 @@
 
 #include "software/faults.hpp"
 
+#include <boost_rdma/batch.hpp>
+
 #include <boost/asio/buffer.hpp>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -56,13 +59,34 @@ struct host_pair
       { near->async_read(asio::buffer(plain), region->remote().first(plain.size()), h); });
     const auto& add =
       round.start([&](auto h) { near->async_fetch_add(region->remote().first(8), 1, h); });
-    round.await(write, write_plain, read, read_plain, add);
+    const auto& exchange = round.start(
+      [&](auto h) { near->async_compare_exchange(region->remote().first(8), 1, 2, h); });
+    const auto& batch = round.start(
+      [&](auto h)
+      {
+        rdma::batch beyond_depth;
+        for (std::uint32_t i = 0; i != 2 * send_depth + 1; ++i)
+          beyond_depth.write(local, remote);
+        near->async_submit(std::move(beyond_depth), h);
+      });
+    round.await(write, write_plain, read, read_plain, add, exchange, batch);
     const auto& send = round.start([&](auto h) { near->async_send(local, h); });
     const auto& send_plain =
       round.start([&](auto h) { near->async_send(asio::buffer(plain_sent), h); });
     round.await(send, send_plain);
-    if (send.succeeded() && send_plain.succeeded())
-      round.await(receive, receive_plain);
+    if (!send.succeeded() || !send_plain.succeeded())
+      return; // later messages would arrive in these receives
+    round.await(receive, receive_plain);
+    const auto& arrived = round.start([&](auto h) { far->async_receive_message(received, h); });
+    const auto& arrived_plain =
+      round.start([&](auto h) { far->async_receive_message(asio::buffer(plain_received), h); });
+    const auto& notify =
+      round.start([&](auto h) { near->async_write_with_immediate(local, remote, 1, h); });
+    const auto& tell =
+      round.start([&](auto h) { near->async_send_with_immediate(asio::buffer(plain_sent), 2, h); });
+    round.await(notify, tell);
+    if (notify.succeeded() && tell.succeeded())
+      round.await(arrived, arrived_plain);
   }
 
   void run(faulty_round& round)
@@ -81,25 +105,28 @@ struct host_pair
 
   [[nodiscard]] bool serves_next()
   {
-    linked_pair other;
-    const rdma::registered_buffer to = other.far_context.allocate(64);
+    rdma::queue_pair from(io, near_context);
+    rdma::queue_pair to(io, far_context);
+    connect(from, to);
+    const rdma::registered_buffer room = far_context.allocate(64);
     bytes_record sent;
     bytes_record arrived;
-    other.far.async_receive(to, arrived.handler());
-    other.near.async_send(buffer_of(other.near_context, "hello"), sent.handler());
-    return run_until(other.io, [&] { return sent.done() && arrived.done(); }) && !sent.ec
-      && !arrived.ec && text_of(to).starts_with("hello");
+    to.async_receive(room, arrived.handler());
+    from.async_send(buffer_of(near_context, "hello"), sent.handler());
+    return run_until(io, [&] { return sent.done() && arrived.done(); }) && !sent.ec && !arrived.ec
+      && text_of(room).starts_with("hello");
   }
 
   // Queue pairs that find out soon that their link, or a receive, could not be made.
   static rdma::queue_pair_options impatient()
   {
-    rdma::queue_pair_options options;
+    rdma::queue_pair_options options = of_depth(send_depth);
     options.retry_count = 1;
     options.rnr_retry_count = 1;
     return options;
   }
 
+  static constexpr std::uint32_t send_depth = 16;
   asio::io_context io;
   rdma::context near_context = make_context();
   rdma::context far_context = make_context();
