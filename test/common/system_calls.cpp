@@ -70,6 +70,7 @@ constinit fault_counter calls;
 constinit call_stack stack;                             // of the first call that failed
 constinit std::atomic<const char*> first_call{nullptr}; // of that call
 constinit std::atomic<int> first_fault{0};
+constinit std::atomic<unsigned> first_errors{0};
 constinit std::atomic<unsigned> chosen{0};
 constinit std::atomic<int> additions_until_failure{-1}; // to epoll sets; negative: none fails
 constinit std::atomic<int> wake_ups_refused{0};         // of the next ones
@@ -157,6 +158,7 @@ int fault_of(const char* which, std::initializer_list<int> faults) noexcept
     const int kept = errno;
     first_call.store(which, std::memory_order_relaxed);
     first_fault.store(fault, std::memory_order_relaxed);
+    first_errors.store(static_cast<unsigned>(faults.size()), std::memory_order_relaxed);
     stack.record();
     errno = kept;
   }
@@ -276,6 +278,11 @@ int fault_of_receiving(const char* which, int fd, std::size_t size) noexcept
   return fault;
 }
 
+std::size_t short_size() noexcept
+{
+  return 1 + chosen.load(std::memory_order_relaxed) / failing_calls::multiple_of_errors;
+}
+
 /// The first bytes of a message's buffers, without its ancillary data.
 class first_bytes
 {
@@ -285,7 +292,7 @@ public:
   {
     for (std::size_t i = 0; i != whole.msg_iovlen && only_.iov_len == 0; ++i)
       only_ = whole.msg_iov[i];
-    only_.iov_len = std::min<std::size_t>(only_.iov_len, 1 + chosen.load() % 3);
+    only_.iov_len = std::min<std::size_t>(only_.iov_len, short_size());
     header_.msg_iov = &only_;
     header_.msg_iovlen = 1;
   }
@@ -300,7 +307,7 @@ private:
 
 std::size_t first_size(std::size_t size) noexcept
 {
-  return std::min<std::size_t>(size - 1, 1 + chosen.load() % 3);
+  return std::min<std::size_t>(size - 1, short_size());
 }
 
 std::size_t size_of(const msghdr& message) noexcept
@@ -757,6 +764,11 @@ std::string failed_call()
   const int fault = first_fault.load(std::memory_order_relaxed);
   return std::string(which != nullptr ? which : "no call") + ": "
     + (fault != shortened ? std::strerror(fault) : "a short transfer") + "\n" + stack.text();
+}
+
+unsigned errors_of_failed_call() noexcept
+{
+  return first_errors.load(std::memory_order_relaxed);
 }
 
 } // namespace test

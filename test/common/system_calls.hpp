@@ -17,8 +17,9 @@ namespace test {
 
 /// Makes a system call of any thread fail: the n-th from its construction on (0 is the next one).
 /**
- * Of the errors that this call can return, `choice` selects one. A transfer can also be shorter
- * than asked for. Calls that cannot fail at that moment are not counted.
+ * Of the errors that this call can return, `choice` selects one, modulo their number. A transfer
+ * can also be shorter than asked for: its size depends on choice / multiple_of_errors. Calls that
+ * cannot fail at that moment are not counted.
  *
  * If `lasting`, no more descriptors can be opened from the n-th on: only calls that open one are
  * counted, and they fail with EMFILE.
@@ -26,7 +27,10 @@ namespace test {
 class failing_calls : public injected_faults
 {
 public:
-  failing_calls(std::size_t n, bool lasting, unsigned choice = 0) noexcept;
+  static constexpr unsigned multiple_of_errors = 60; ///< a multiple of their number, for each call
+  static constexpr unsigned choices = 3 * multiple_of_errors;
+
+  failing_calls(std::size_t n, bool lasting, unsigned choice) noexcept;
 
   /// Returns false if this build does not replace system calls: sanitizers replace the same ones.
   [[nodiscard]] static bool are_supported() noexcept;
@@ -57,6 +61,9 @@ struct pauses
 
 /// Returns the first call that failed, its error and its call stack.
 [[nodiscard]] std::string failed_call();
+
+/// Returns the number of errors of which one was selected for that call.
+[[nodiscard]] unsigned errors_of_failed_call() noexcept;
 
 } // namespace test
 

@@ -212,7 +212,7 @@ public:
   {
     {
       Scene scene;
-      static_cast<void>(fails(scene, any(200))); // within what a process makes once
+      static_cast<void>(fails(scene, any(200), any_choice())); // within what a process makes once
     }
     const std::size_t all = count();
     const holdings before;
@@ -220,7 +220,7 @@ public:
       Scene scene;
       const std::size_t samples = is_lasting() ? 10 : 40;
       const std::size_t step = exhaustive() ? 1 : std::max<std::size_t>(1, 2 * all / samples);
-      for (std::size_t n = 0; fails(scene, n);)
+      for (std::size_t n = 0; fails_in_each_way(scene, n);)
         n += any(step);
     }
     CHECK(settled(before) <= before);
@@ -236,6 +236,11 @@ private:
   [[nodiscard]] std::size_t any(std::size_t max)
   {
     return std::uniform_int_distribution<std::size_t>(1, max)(random_);
+  }
+
+  [[nodiscard]] unsigned any_choice()
+  {
+    return static_cast<unsigned>(any(failing_calls::choices) - 1);
   }
 
   [[nodiscard]] bool fails_calls() const
@@ -259,10 +264,24 @@ private:
     }
   }
 
+  /// Makes the n-th call fail with each of its errors if exhaustive(), and otherwise with one.
   /// Returns false if not so many events happened.
-  bool fails(Scene& scene, std::size_t n)
+  bool fails_in_each_way(Scene& scene, std::size_t n)
   {
-    const auto choice = static_cast<unsigned>(any(60)); // a multiple of most numbers of errors
+    if (!exhaustive() || kind_ != fault::call)
+      return fails(scene, n, any_choice());
+    constexpr unsigned whole = failing_calls::multiple_of_errors;
+    unsigned error = 0;
+    do
+      if (!fails(scene, n, any_choice() / whole * whole + error))
+        return error != 0;
+    while (++error < errors_of_failed_call());
+    return true;
+  }
+
+  /// Returns false if not so many events happened.
+  bool fails(Scene& scene, std::size_t n, unsigned choice)
+  {
     CAPTURE(n, static_cast<int>(kind_), choice, seed_);
     bool failed = false;
     with_faults(n, choice,

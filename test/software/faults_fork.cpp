@@ -24,10 +24,10 @@ class family
 public:
   family() { parents_.far.async_receive(room_, received_.handler()); }
 
-  /// Returns what went wrong in a child in which the n-th event of this kind fails. Sets `failed`
+  /// Returns what went wrong in a child in which events of this kind fail by start(). Sets `failed`
   /// to false if not so many events happened.
-  template <class Faults>
-  std::string child(std::size_t n, bool lasting, fault kind, bool& failed)
+  template <class Start>
+  std::string child(fault kind, Start start, bool& failed)
   {
     parents_.io.notify_fork(asio::execution_context::fork_prepare);
     std::string report = in_child(
@@ -39,7 +39,7 @@ public:
         bool has_failed = false;
         std::string wrong;
         {
-          Faults faults(n, lasting);
+          auto faults = start();
           const auto& send = round.start([&](auto h) { parents_.near.async_send(text_, h); });
           const auto& receive = round.start([&](auto h) { parents_.far.async_receive(room_, h); });
           if (round.make([&] { own.emplace(); }))
@@ -86,8 +86,9 @@ private:
   bytes_record received_;
 };
 
-template <class Faults>
-void check_children(fault kind)
+/// Events fail by start(n, is_lasting, choice).
+template <class Start>
+void check_children(fault kind, Start start)
 {
   BOOST_RDMA_TEST_FORKS();
   BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places
@@ -99,8 +100,10 @@ void check_children(fault kind)
   bool failed = true;
   for (std::size_t n = 0; failed; n += exhaustive() ? 1 : 1 + random() % 60)
   {
-    CAPTURE(n, static_cast<int>(kind), seed);
-    const std::string wrong = f.child<Faults>(n, is_lasting, kind, failed);
+    const auto choice = static_cast<unsigned>(random() % failing_calls::choices);
+    CAPTURE(n, static_cast<int>(kind), choice, seed);
+    const std::string wrong = f.child(
+      kind, [&] { return start(n, is_lasting, choice); }, failed);
     REQUIRE(wrong == "");
     rounds += failed ? 1 : 0;
   }
@@ -111,20 +114,12 @@ void check_children(fault kind)
     rounds);
 }
 
-/// failing_calls with the first of the errors.
-struct first_errors : failing_calls
-{
-  first_errors(std::size_t n, bool lasting)
-    : failing_calls(n, lasting, 0)
-  {
-  }
-};
-
 } // namespace
 
 TEST_CASE("children of fork() that begin while allocations fail end operations once")
 {
-  check_children<failing_allocations>(GENERATE(fault::allocation, fault::allocations));
+  check_children(GENERATE(fault::allocation, fault::allocations),
+    [](std::size_t n, bool lasting, unsigned) { return failing_allocations(n, lasting); });
 }
 
 TEST_CASE("children of fork() that begin while system calls fail end operations once")
@@ -134,7 +129,8 @@ TEST_CASE("children of fork() that begin while system calls fail end operations 
     WARN("skipped: sanitizers make system calls themselves");
     return;
   }
-  check_children<first_errors>(GENERATE(fault::call, fault::descriptors));
+  check_children(GENERATE(fault::call, fault::descriptors),
+    [](std::size_t n, bool lasting, unsigned choice) { return failing_calls(n, lasting, choice); });
 }
 
 } // namespace test::faults_fork
