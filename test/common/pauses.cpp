@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace test {
 namespace {
@@ -54,7 +56,7 @@ void pause_at_random(unsigned rarity) noexcept
   const int kept = errno;
   const long milliseconds = random() % 16 == 0 ? 300 : random() % 30;
   const timespec time{0, milliseconds * 1'000'000};
-  ::nanosleep(&time, nullptr);
+  ::syscall(SYS_nanosleep, &time, nullptr); // not the function, whose calls tests count
   errno = kept;
 }
 
