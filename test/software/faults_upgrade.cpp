@@ -10,6 +10,7 @@
 
 #include <boost_rdma/upgrade.hpp>
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/stream_traits.hpp>
 #include <boost/beast/http.hpp>
@@ -66,6 +67,7 @@ struct upgrading
     shake_hands(*client_stream, ssl::stream_base::client);
     shake_hands(*server_stream, ssl::stream_base::server);
     REQUIRE(run_until(io, [&] { return ready == 2; }));
+    socket_of(*server_stream).non_blocking(true); // the client sends the rest on this thread
   }
 
   // Faults spare the handler, which is the program's, and not what is posted.
@@ -77,8 +79,8 @@ struct upgrading
       {
         error_code ec;
         text.append(room.data(), server_stream->read_some(asio::buffer(room), ec));
-        if (ec)
-          return; // the client has ended
+        if (ec && ec != asio::error::would_block) // a part of a TLS record has arrived
+          return;                                 // the client has ended
         asio::post(io,
           [this, &round, complete = text.ends_with("\r\n\r\n")]
           {
