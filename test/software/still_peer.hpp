@@ -100,9 +100,9 @@ private:
 inline rdma::queue_pair_options impatient()
 {
   rdma::queue_pair_options options;
-  options.heartbeat_limit = std::chrono::milliseconds(300);
-  options.connect_timeout = std::chrono::milliseconds(500);
-  options.confirm_timeout = std::chrono::milliseconds(300);
+  options.heartbeat_limit = std::chrono::milliseconds(1000);
+  options.connect_timeout = std::chrono::milliseconds(1500);
+  options.confirm_timeout = std::chrono::milliseconds(1000);
   options.timeout = 0;
   options.fall_back = false;
   return options;
