@@ -347,6 +347,7 @@ void with_failing_allocations(bool passing = true)
 template <class Scene>
 void with_failing_calls(bool passing = true)
 {
+  BOOST_RDMA_TEST_NEEDS(software_device); // after some errors rdma-core uses another interface
   if (failing_calls::are_supported())
     faulty_rounds<Scene>(GENERATE(fault::call, fault::descriptors), passing).run();
   else
