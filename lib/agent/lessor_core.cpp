@@ -35,19 +35,14 @@ std::shared_ptr<agent_attachment> lessor_core::make(const std::shared_ptr<queue_
   return agent_impl::make(beside, shared_from_this());
 }
 
-bool lessor_core::has_peer_pools() const noexcept
-{
-  return domain_.impl()->default_device().traits().copies_shared_memory;
-}
-
 bool lessor_core::is_quick(std::size_t size) const noexcept
 {
-  return size <= quick_size_max && has_peer_pools();
+  return size <= quick_size_max;
 }
 
 std::unique_ptr<memory_pool> lessor_core::make_peer_pool(bool quick) const
 {
-  if (!has_peer_pools())
+  if (!domain_.impl()->default_device().traits().copies_shared_memory)
     return nullptr;
   // Most peers lease little, and each pool has few users.
   memory_pool_options options = options_.pool;

@@ -50,8 +50,6 @@ public:
   void count_refusal() noexcept;
 
 private:
-  [[nodiscard]] bool has_peer_pools() const noexcept;
-
   const lessor_options options_;
   const protection_domain domain_;
   memory_pool pool_;
