@@ -139,7 +139,7 @@ void agent_impl::on_allocate(
 {
   const std::uint64_t id = owned_.next_number();
   refusal_status why = obstacle_to(message);
-  const bool quick = lessor_ && lessor_->is_quick(message.memory.size());
+  const bool quick = lessor_core::is_quick(message.memory.size());
   memory_pool* pool = nullptr;
   if (why == refusal_status::none)
     try
@@ -310,7 +310,7 @@ void agent_impl::conclude(owned_lease over, const error_code& ec)
 // Precondition: the peer has no access to the memory any more.
 void agent_impl::release(leased_memory memory)
 {
-  if (!memory.charge || lessor_->is_quick(memory.block.size()))
+  if (lessor_core::is_quick(memory.block.size()))
     return;
   const auto share = share_;
   ++share->releases;

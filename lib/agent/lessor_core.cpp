@@ -35,7 +35,7 @@ std::shared_ptr<agent_attachment> lessor_core::make(const std::shared_ptr<queue_
   return agent_impl::make(beside, shared_from_this());
 }
 
-bool lessor_core::is_quick(std::size_t size) const noexcept
+bool lessor_core::is_quick(std::size_t size) noexcept
 {
   return size <= quick_size_max;
 }

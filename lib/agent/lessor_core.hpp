@@ -37,7 +37,7 @@ public:
   // Returns true if an I/O thread may make and release a lease of that size. That takes
   // milliseconds if much memory is mapped, cleared, registered or unmapped, or if the pool's mutex
   // is held by a thread that does so.
-  [[nodiscard]] bool is_quick(std::size_t size) const noexcept;
+  [[nodiscard]] static bool is_quick(std::size_t size) noexcept;
   // Makes the pool of one peer's quick leases, or of its others, if peers map the memory that they
   // lease: a peer keeps all of an arena mapped. Returns null if they all use pool(). Throws
   // std::bad_alloc.
