@@ -125,6 +125,12 @@ public:
     order_before_fences(how);
     return before;
   }
+  T fetch_add(T value, std::memory_order how, place at = place::current())
+  {
+    const T before = impl_.fetch_add(value, order(how), info(at));
+    order_before_fences(how);
+    return before;
+  }
   T fetch_or(T value, std::memory_order how, place at = place::current())
   {
     const T before = impl_.fetch_or(value, order(how), info(at));
@@ -183,12 +189,24 @@ public:
   void read(place at = place::current())
   {
     bytes_.wait(false, false, info(at));
+    read_the_rest(at);
+  }
+
+  /// Does the same, or gives up.
+  void read_or_time_out(place at = place::current())
+  {
+    if (bytes_.wait(false, true, info(at)) == rl::sema_wakeup_reason_success)
+      read_the_rest(at);
+  }
+
+private:
+  void read_the_rest(const place& at)
+  {
     while (bytes_.wait(true, false, info(at)) == rl::sema_wakeup_reason_success)
     {
     }
   }
 
-private:
   rl::semaphore<wake_up_socket> bytes_;
 };
 

@@ -28,9 +28,6 @@ namespace rdma::software::wire {
 namespace {
 
 constexpr std::int64_t millisecond = 1'000'000;
-constexpr std::int64_t tick = millisecond;
-constexpr std::int64_t tick_max = 8 * tick;
-constexpr unsigned quiet_ticks_max = 2;
 
 // epoll_pwait2() exists since Linux 5.11 and is missing in some sandboxes, of which some return
 // EPERM for unknown calls. The timeout is then rounded up to milliseconds.
@@ -57,7 +54,7 @@ engine::~engine()
   end_links(); // leaves unsent bytes to the thread
   if (thread_.joinable())
   {
-    stop_.store(true, std::memory_order_relaxed);
+    fsm_.stop();
     wake();
     thread_.join();
   }
@@ -271,7 +268,7 @@ void engine::drain_wake() noexcept
 }
 
 template <class Change>
-void engine::remind(Change change, bool has_time) noexcept
+void engine::remind(Change change, bool can_wait) noexcept
 {
   bool earlier = false;
   {
@@ -280,11 +277,7 @@ void engine::remind(Change change, bool has_time) noexcept
     change();
     earlier = before == 0 || timer_heap_.next() < before;
   }
-  // seq_cst, here and in run() and ticks(): either the thread sees the change, or this thread sees
-  // that it must wake it.
-  if (earlier
-    && (!awake_.load(std::memory_order_seq_cst)
-      || (!has_time && pauses_.load(std::memory_order_seq_cst))))
+  if (earlier && fsm_.is_to_hurry(can_wait))
     wake();
 }
 
@@ -335,8 +328,11 @@ bool engine::serve_due() noexcept
   return found;
 }
 
-std::int64_t engine::next_wait(bool with_debts) noexcept
+// The time until something is due, as far as it ends this wait; ns, -1: never.
+std::int64_t engine::next_wait(const engine_fsm::limits& what) noexcept
 {
+  if (!what.alarms)
+    return what.longest;
   std::int64_t until = 0;
   auto earlier = [&](std::int64_t at)
   {
@@ -347,7 +343,7 @@ std::int64_t engine::next_wait(bool with_debts) noexcept
     const std::lock_guard lock(due_mutex_);
     if (!arriving_closing_sockets_.empty())
       return 0;
-    if (const std::int64_t due = with_debts ? timer_heap_.next() : timer_heap_.next_alarm();
+    if (const std::int64_t due = what.debts ? timer_heap_.next() : timer_heap_.next_alarm();
         due != 0)
       earlier(due);
   }
@@ -359,7 +355,10 @@ std::int64_t engine::next_wait(bool with_debts) noexcept
     earlier(l.until);
   if (!paused_listeners_.empty())
     earlier(paused_until_);
-  return until == 0 ? -1 : std::max<std::int64_t>(until - now(), 0);
+  if (until == 0)
+    return what.longest;
+  const std::int64_t rest = std::max<std::int64_t>(until - now(), 0);
+  return what.longest < 0 ? rest : std::min(rest, what.longest);
 }
 
 // Waits, then handles all events except those of sockets_.
@@ -402,55 +401,14 @@ engine::news engine::round(std::int64_t wait) noexcept
 
 void engine::take_over() noexcept
 {
-  // seq_cst, here and in run() and ticks(): either the thread sees the counts of depend() and
-  // stand_by(), or this thread wakes it.
-  if (standing_by_.load(std::memory_order_seq_cst) == 0 && awake_.load(std::memory_order_seq_cst))
+  if (fsm_.is_to_take_over())
     wake();
 }
 
 void engine::polling_ended() noexcept
 {
-  if (pauses_.load(std::memory_order_relaxed)) // a hint: otherwise the thread looks after a tick
+  if (fsm_.is_to_end_pause())
     wake();
-}
-
-// Returns true if the links can be left to polling threads, or to the queues that stand_by()
-// counts.
-bool engine::leaves_sockets() const noexcept
-{
-  return dependents_.load(std::memory_order_seq_cst) == 0
-    || standing_by_.load(std::memory_order_seq_cst) != 0;
-}
-
-void engine::ticks() noexcept
-{
-  unsigned quiet = 0;
-  std::int64_t pause = tick;
-  while (quiet < quiet_ticks_max && leaves_sockets() && !stop_.load(std::memory_order_relaxed))
-  {
-    pauses_.store(pause > tick, std::memory_order_seq_cst);
-    const std::int64_t wait =
-      next_wait(false); // after pauses_: includes alarms of threads that saw it false
-    const bool woken = round(wait < 0 ? pause : std::min(wait, pause)).woken;
-    // The pause grows while programs leave no work.
-    pause = serve_due() || woken ? tick : std::min(2 * pause, tick_max);
-    const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
-    // A polling thread serves all sockets. Without one this thread must.
-    if (now_seen == seen_)
-    {
-      ++quiet;
-      pause = tick;
-      bool hint_is_there = false;
-      serve_looked_at(mover::engine, 0, hint_is_there);
-      serve_sockets(mover::engine);
-    }
-    else
-    {
-      seen_ = now_seen;
-      quiet = 0;
-    }
-  }
-  pauses_.store(false, std::memory_order_relaxed);
 }
 
 void engine::run()
@@ -459,38 +417,28 @@ void engine::run()
   stagings.give_back(stagings.take()); // cached by this thread: no allocation later on
   for (;;)
   {
-    if (stop_.load(std::memory_order_relaxed))
+    if (fsm_.is_stopped())
     {
       // Peers have a second to receive the answers to requests that were carried out.
       take_closing_sockets();
       if (closing_sockets_.empty())
         return;
     }
-    awake_.store(false, std::memory_order_seq_cst);
-    look_away(); // after awake_: a thread that begins to poll now wakes this one
-    const std::int64_t wait =
-      next_wait(true); // after awake_: includes debts of threads that saw it true
-    const bool sockets = round(wait).sockets;
-    awake_.store(true, std::memory_order_seq_cst);
-    const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
-    if (now_seen == seen_ || !leaves_sockets())
-    {
-      seen_ = now_seen;
-      serve_due();
-      if (sockets)
-        serve_sockets(mover::engine);
-      continue;
-    }
-    seen_ = now_seen;
-    // Polling threads serve the sockets during this time.
-    await(subject::sockets, sockets_.get(), 0, EPOLL_CTL_MOD);
-    if (!stop_.load(std::memory_order_relaxed)) // round() may have consumed the wake-up
-      round(std::chrono::nanoseconds(settings_.engine_delay).count());
-    serve_due();
-    if (attention_.load(std::memory_order_relaxed) == seen_)
+    const bool slept = fsm_.sleeps();
+    const engine_fsm::limits limits = fsm_.begin_wait();
+    if (slept)
+      look_away();
+    const news found = round(next_wait(limits));
+    const engine_fsm::duties duties = fsm_.end_wait(found.sockets);
+    const bool was_due = duties.due && serve_due();
+    bool unused = false;
+    if (duties.looked_at)
+      serve_looked_at(mover::engine, 0, unused);
+    if (duties.sockets)
       serve_sockets(mover::engine);
-    ticks();
-    await(subject::sockets, sockets_.get(), EPOLLIN, EPOLL_CTL_MOD);
+    fsm_.settle(was_due || found.woken);
+    if (slept != fsm_.sleeps())
+      await(subject::sockets, sockets_.get(), slept ? 0u : EPOLLIN, EPOLL_CTL_MOD);
   }
 }
 

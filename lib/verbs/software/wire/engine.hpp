@@ -11,6 +11,7 @@
 #include "boost_rdma/software/device.hpp"
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/short_lock.hpp"
+#include "verbs/software/wire/engine_fsm.hpp"
 #include "verbs/software/wire/link.hpp"
 #include "verbs/software/wire/pending_hellos.hpp"
 #include "verbs/software/wire/port_claim.hpp"
@@ -35,10 +36,8 @@ namespace rdma::software::wire {
 /// The sockets of one opened device, and the engine thread, which makes progress when no program
 /// thread polls.
 /**
- * A polling thread makes progress by poll(). The engine thread sleeps until a socket is ready. If
- * program threads have polled recently (attend()), it leaves the work to them for
- * settings.engine_delay. It then checks every millisecond, and less often if they leave nothing,
- * whether they have left work. It sleeps again when they have not polled for a while.
+ * A polling thread makes progress by poll(). engine_fsm decides when the engine thread leaves the
+ * work to polling threads.
  */
 class engine
 {
@@ -138,21 +137,11 @@ public:
   /// Looks at all connections in a program's thread. Returns true if one of them had work.
   bool scan() noexcept { return serve_sockets(mover::poller) != 0; }
 
-  /// Reports that a thread polls.
-  void attend() noexcept
-  {
-    // A lost increment does no harm, because only a change of the value matters.
-    attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-
-  /// Counts the armed queues whose waiter only the engine's thread can wake: one more (1) or less
-  /// (-1). While there are any, the engine leaves work to polling threads only if stand_by() counts
-  /// a queue as well.
-  void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_seq_cst); }
-
-  /// Counts the queues in use whose thread the sockets wake: one more (1) or less (-1). That thread
-  /// serves all links, also those of dependents.
-  void stand_by(int change) noexcept { standing_by_.fetch_add(change, std::memory_order_seq_cst); }
+  /// See engine_fsm.
+  void attend() noexcept { fsm_.attend(); }
+  void depend(int change) noexcept { fsm_.depend(change); }
+  void stand_by(int change) noexcept { fsm_.stand_by(change); }
+  bool is_awake() const noexcept { return fsm_.is_awake(); }
 
   /// Reports that depend() counts one more queue. The engine's thread then waits for the sockets,
   /// unless stand_by() counts a queue.
@@ -161,10 +150,6 @@ public:
   /// Reports that a thread has stopped polling and does not wait either. The engine's thread looks
   /// for work soon.
   void polling_ended() noexcept;
-
-  /// Returns true if a thread polls, or has polled a moment ago. Owed calls are then made at the
-  /// next tick.
-  bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
   /// Returns the hellos whose queue pair has not taken them yet.
   pending_hellos& hellos() noexcept { return hellos_; }
@@ -256,7 +241,7 @@ private:
   void insert(progress_target& s, std::uint32_t number);
   bool watch_listener(int fd, bool is_local) noexcept;
   template <class Change>
-  void remind(Change change, bool has_time = false) noexcept;
+  void remind(Change change, bool can_wait = false) noexcept;
   void wake() noexcept;
   void drain_wake() noexcept;
   void run();
@@ -266,10 +251,8 @@ private:
     bool woken = false;
   };
   news round(std::int64_t wait) noexcept;
-  bool leaves_sockets() const noexcept;
-  void ticks() noexcept;
   bool serve_due() noexcept;
-  std::int64_t next_wait(bool with_debts) noexcept;
+  std::int64_t next_wait(const engine_fsm::limits& what) noexcept;
   void accept_from(int listener, bool is_local);
   void pause_listener(int listener, bool is_local) noexcept;
   void serve_accepted(int fd);
@@ -292,13 +275,8 @@ private:
   descriptor sockets_; // the connections of queue pairs, by number
   descriptor events_;  // all events that the thread waits for, sockets_ among them
   descriptor wake_;
-  std::atomic<std::uint64_t> attention_{0};
   std::atomic<std::uint32_t> watched_{0};
-  std::atomic<int> dependents_{0};
-  std::atomic<int> standing_by_{0};
-  std::atomic<bool> awake_{false};
-  std::atomic<bool> pauses_{false}; ///< awake, but in a pause longer than a tick
-  std::atomic<bool> stop_{false};
+  engine_fsm fsm_;
 
   pending_hellos hellos_;
 
@@ -336,7 +314,6 @@ private:
   std::vector<std::pair<int, bool>>
     paused_listeners_; // listeners that could not accept, and whether they are local ones
   std::int64_t paused_until_ = 0;
-  std::uint64_t seen_ = 0;
   std::thread thread_;
 };
 

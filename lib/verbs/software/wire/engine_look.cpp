@@ -113,14 +113,13 @@ void engine::look_at(std::uint32_t number) noexcept
   }
   unpin(*s);
   // The engine's thread must not sleep while peers send no wake-ups because this thread polls.
-  // seq_cst: see run().
-  if (first && !awake_.load(std::memory_order_seq_cst))
+  if (first && fsm_.is_to_hurry(true))
     wake();
 }
 
 void engine::look_away() noexcept
 {
-  if (!looks_.load(std::memory_order_seq_cst)) // seq_cst: as for awake_, see run()
+  if (!looks_.load(std::memory_order_seq_cst)) // seq_cst: see engine_fsm::is_to_hurry()
     return;
   decltype(looked_at_) left;
   std::size_t count = 0;

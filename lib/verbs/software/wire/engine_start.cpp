@@ -43,6 +43,7 @@ engine::engine(const device_settings& settings)
   : settings_(settings)
   , has_local_wire_(permits(settings, "local"))
   , has_tcp_wire_(permits(settings, "tcp"))
+  , fsm_(std::chrono::nanoseconds(settings.engine_delay).count())
 {
 }
 
