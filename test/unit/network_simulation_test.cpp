@@ -7,6 +7,7 @@
 
 #include "common/device_traits.hpp"
 #include "common/figures.hpp"
+#include "unit/agenda.hpp"
 #include "unit/simulated_program.hpp"
 #include "unit/simulated_seeds.hpp"
 
@@ -16,8 +17,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <functional>
-#include <map>
 #include <random>
 #include <span>
 #include <utility>
@@ -33,8 +32,6 @@ namespace {
 
 using namespace simulation;
 
-constexpr std::int64_t us = 1000;
-constexpr std::int64_t ms = 1000 * us;
 constexpr std::int64_t patience = 2000 * ms; // with a peer from which nothing arrives
 
 enum class fault
@@ -47,24 +44,6 @@ enum class fault
   rnr_limit,
 };
 constexpr unsigned faults = 6;
-
-/// The time, and what happens when.
-struct agenda
-{
-  void at(std::int64_t delay, std::function<void()> action)
-  {
-    actions.emplace(now + delay, std::move(action));
-  }
-  std::int64_t delay(std::int64_t most)
-  {
-    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
-  }
-  bool one_in(unsigned n) { return random() % n == 0; }
-
-  std::mt19937 random;
-  std::multimap<std::int64_t, std::function<void()>> actions;
-  std::int64_t now = 0;
-};
 
 /// A frame with its payload, or the end of the connection.
 struct packet
@@ -378,14 +357,9 @@ public:
       });
     times_.at(times_.delay(last), [this] { make_trouble(any()); });
     std::uint64_t steps = 0;
-    while (!times_.actions.empty())
+    while (times_.step())
     {
       REQUIRE(++steps != 1'000'000);
-      const auto next = times_.actions.begin();
-      times_.now = next->first;
-      const auto action = std::move(next->second);
-      times_.actions.erase(next);
-      action();
       if (steps % 256 == 0)
         check();
     }

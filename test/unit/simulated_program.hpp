@@ -241,6 +241,9 @@ public:
   bool failed() const { return failed_; }
   bool killed() const { return killed_; } // or destroyed
 
+  /// The number of completions so far.
+  std::uint64_t completions() const { return completions_; }
+
   // --- the oracle ---
 
   /// Checks what must hold between any two steps. A wrong access leaves its traces.
@@ -263,6 +266,7 @@ public:
 
   void send_completed(const ibv_wc& wc, std::uint64_t next) override
   {
+    ++completions_;
     // In order, each signalled one once; an unsignalled one only with an error.
     while (!outstanding_.empty() && outstanding_.front().id != wc.wr_id)
     {
@@ -306,6 +310,7 @@ public:
 
   void receive_completed(const ibv_wc& wc, bool) override
   {
+    ++completions_;
     if (wc.status != IBV_WC_SUCCESS)
     {
       CAPTURE(wc.status, wc.vendor_err);
@@ -486,6 +491,7 @@ protected:
   std::uint64_t last_received_ = 0;
   std::uint64_t written_until_ = 0;                    // messages of the peer
   std::array<std::uint64_t, places> written_before_{}; // of these messages, the last write
+  std::uint64_t completions_ = 0;
   std::uint64_t retired_ = 0;
   std::uint32_t unretired_ = 0;
   std::uint32_t progress_ = 0;

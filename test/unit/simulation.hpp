@@ -62,7 +62,8 @@ public:
     const bool ended = link_->is_over(lane_);
     if (ended ? !link.receive_the_rest() : !link.receive(polls_ == polls::lane))
       fail("the peer's frames are malformed");
-    count_waits();
+    if (const std::int64_t wait = count_waits(); wait != 0)
+      wait_ = wait;
     if (ended)
       lose();
     look();
@@ -92,10 +93,7 @@ public:
     transmit(true); // the thread that posts a request does this
     if (over_)
       return;
-    polls_ = polls::nothing;
-    link.want_bell(true);
-    link_->look(false);
-    rung_ = rung_ || link_->has_bells() || link.ready(); // as engine::look_away()
+    poll_memory(polls::nothing);
     asleep_ = !rung_ && !link.unfinished() && !requests.unfinished();
   }
   bool asleep() const { return asleep_; }
@@ -143,13 +141,16 @@ public:
     return true;
   }
 
-  /// Reads the socket. Returns false if there is nothing. An end that was asleep polls for a while:
-  /// its lane, or the bells, by turns.
-  bool wake()
+  /// Returns true if there is something in the socket.
+  bool is_readable() const
   {
     pollfd p{link_ ? link_->socket() : -1, POLLIN, 0};
-    if (over_ || ::poll(&p, 1, 0) != 1)
-      return false;
+    return !over_ && ::poll(&p, 1, 0) == 1;
+  }
+
+  /// Reads the socket, as served_link::work().
+  void hear()
+  {
     wire::attach_message hello;
     wire::local_link::heard what;
     do
@@ -158,10 +159,46 @@ public:
     link_->rearm();
     rung_ = rung_ || what == wire::local_link::heard::end;
     take_bells();
+  }
+
+  enum class polls
+  {
+    nothing,
+    lane,
+    bells,
+  };
+
+  /// A thread begins to poll this memory, or ends, as engine::look_at() and look_away().
+  void poll_memory(polls what)
+  {
+    polls_ = what;
+    if (!link.is_open())
+      return;
+    link.want_bell(what != polls::lane);
+    link_->look(what != polls::nothing);
+    rung_ = rung_ || link_->has_bells() || link.ready(); // it looks once more
+  }
+
+  /// Returns true if receive() would find something.
+  bool is_rung() const
+  {
+    return !over_
+      && (rung_ || link_->has_bells() || (polls_ == polls::lane && link.ready())
+        || link.unfinished());
+  }
+
+  /// The time of the next resume(), in ns from now on, after receive(). 0: there is none.
+  std::int64_t take_wait() { return std::exchange(wait_, 0); }
+
+  /// Reads the socket. Returns false if there is nothing. An end that was asleep polls for a while:
+  /// its lane, or the bells, by turns.
+  bool wake()
+  {
+    if (!is_readable())
+      return false;
+    hear();
     asleep_ = false;
-    polls_ = ++wakes_ % 3 == 0 ? polls::nothing : wakes_ % 3 == 1 ? polls::lane : polls::bells;
-    link.want_bell(polls_ != polls::lane);
-    link_->look(polls_ != polls::nothing);
+    poll_memory(++wakes_ % 3 == 0 ? polls::nothing : wakes_ % 3 == 1 ? polls::lane : polls::bells);
     if (polls_ != polls::nothing)
       rung_ = true; // the thread that begins to poll looks once
     return true;
@@ -236,14 +273,10 @@ private:
   end* peer_end_ = nullptr;
   std::optional<wire::local_link> link_;
   wire::lane_use lane_;
-  enum class polls
-  {
-    nothing,
-    lane,
-    bells,
-  } polls_ = polls::nothing;
+  polls polls_ = polls::nothing;
   bool rung_ = false;
   unsigned wakes_ = 0;
+  std::int64_t wait_ = 0;
 
   bool asleep_ = false;
   bool wake_due_ = false;      // for the last time
