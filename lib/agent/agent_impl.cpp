@@ -93,7 +93,7 @@ agent_impl::agent_impl(
   , lessor_(std::move(lessor))
   , alarm_(connection_service::of(executor_))
   , late_end_(std::make_shared<late_call<agent_impl>>(&agent_impl::post_end))
-  , late_news_(std::make_shared<late_call<agent_impl>>(&agent_impl::tell_end))
+  , late_news_(std::make_shared<late_call<agent_impl>>(&agent_impl::tell_late_end))
   , owned_(lessor_ ? lessor_->options().lifetime_max : std::chrono::milliseconds::max())
 {
 }
@@ -193,6 +193,13 @@ void agent_impl::break_off(lock_type& lock, std::string_view why, const error_co
 {
   log_line(spdlog::level::info, "an agent ends: {}", why);
   lock.unlock();
+  tell_end(why);
+  end(outcome);
+}
+
+// Tells the peer, as soon as there is memory.
+void agent_impl::tell_end(std::string_view why)
+{
   if (const auto core = core_.lock())
     try
     {
@@ -202,10 +209,9 @@ void agent_impl::break_off(lock_type& lock, std::string_view why, const error_co
     {
       static_cast<void>(run_later(executor_, late_news_)); // there is a thread: of the alarm
     }
-  end(outcome);
 }
 
-void agent_impl::tell_end()
+void agent_impl::tell_late_end()
 {
   if (const auto core = core_.lock())
     core->send_agent_channel(agent_channel_event::over, "there was no memory");
@@ -376,6 +382,9 @@ void agent_impl::end_in_turn(const error_code& reason, int attempts)
     {
       // The messages that have arrived are lost.
     }
+  if (open) // the agent has not ended; nothing else tells the peer while the program keeps the
+            // queue pair
+    tell_end("the queue pair has failed");
   end(reason);
 }
 

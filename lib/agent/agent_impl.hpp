@@ -152,7 +152,8 @@ private:
   void connect_channel(lock_type& lock, const std::string& text);
   void break_off(
     lock_type& lock, std::string_view why, const error_code& outcome = error::agent_ended);
-  void tell_end();
+  void tell_end(std::string_view why);
+  void tell_late_end();
   void post_end();
   void end_in_turn(const error_code& reason, int attempts);
   void end(const error_code& reason);

@@ -165,6 +165,30 @@ TEST_CASE("the end of a connection ends its leases and frees their memory")
   CHECK(late.ec);
 }
 
+TEST_CASE("a loan ends when the borrower's queue pair fails, although its program keeps it open")
+{
+  agent_fixture f;
+  const rdma::registered_buffer region = f.server_context.allocate(64);
+  rdma::lend_options readable;
+  readable.rights = rdma::remote_access;
+  loan_record lent;
+  memory_record borrowed;
+  f.client.agent().async_receive_remote(borrowed.handler());
+  f.server->agent().async_lend(region, readable, lent.handler());
+  REQUIRE(run_until(f.io, [&] { return lent.done() && borrowed.done(); }));
+  REQUIRE(lent.ec == error_code());
+  plain_record back;
+  f.server->agent().async_wait_return(lent.value, back.handler());
+
+  const rdma::memory_region constant(f.client_context, 64, rdma::access::local_read);
+  bytes_record read;
+  f.client.async_read(constant.first(8), borrowed.value.buffer().first(8), read.handler());
+  REQUIRE(run_until(f.io, [&] { return read.done() && back.done(); }));
+  CHECK(read.ec != error_code());
+  CHECK(back.ec != error_code());
+  CHECK_FALSE(lent.value.is_active());
+}
+
 TEST_CASE("an agent keeps run() running only while operations are outstanding")
 {
   agent_fixture f;
