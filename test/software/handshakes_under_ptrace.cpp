@@ -232,6 +232,7 @@ void check_handshakes(const std::string& wire)
       all.round(when);
     });
   CHECK(settled(before) <= before);
+  all.turns.print("the peer is stopped");
   CHECK(all.turns.slow <= 2 + all.turns.count / 1000);
 }
 

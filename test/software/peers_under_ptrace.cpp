@@ -6,7 +6,7 @@
 //
 
 // Tests peers that are single-stepped through an access, a revocation and a wake-up, and stopped or
-// killed at an instruction. With exhaustive(), every instruction of a part has its turn.
+// killed at an instruction.
 
 #include "common/inventory.hpp"
 #include "common/shared_bytes.hpp"
@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
-#include <cstdio>
 #include <random>
 #include <span>
 #include <string>
@@ -63,10 +62,8 @@ public:
   }
   ~survivor()
   {
-    std::printf(
-      "%s: longest turn while the peer is stopped %lld us, longest end of access %lld us\n",
-      Catch::getResultCapture().getCurrentTestName().c_str(),
-      static_cast<long long>(turns.longest.count()), static_cast<long long>(ends.longest.count()));
+    turns.print("the peer is stopped");
+    ends.print("access is ended");
   }
   survivor(const survivor&) = delete;
   survivor& operator=(const survivor&) = delete;

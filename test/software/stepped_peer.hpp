@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <random>
@@ -60,14 +61,16 @@ inline std::minstd_rand::result_type seed_of_steps()
                           : std::random_device{}();
 }
 
-/// Calls round(steps) for numbers of steps up to `most`: at random, or with exhaustive() for a
-/// grid.
+/// Calls round(steps) for random numbers of steps up to `most`: for some, or with exhaustive() for
+/// one in each of a thousand equal parts.
 template <class Round>
 void for_steps(unsigned most, unsigned samples, std::minstd_rand& random, Round round)
 {
+  const auto up_to = [&](unsigned last)
+  { return std::uniform_int_distribution<unsigned>(0, last)(random); };
   const unsigned distance = std::max(1u, most / 1000);
   for (unsigned i = 0; i != (exhaustive() ? most / distance + 1 : samples); ++i)
-    round(exhaustive() ? i * distance : std::uniform_int_distribution<unsigned>(0, most)(random));
+    round(exhaustive() ? std::min(most, i * distance + up_to(distance - 1)) : up_to(most));
 }
 
 /// The time that calls take in the test's thread.
@@ -93,6 +96,14 @@ struct measured_pauses
   }
 
   std::chrono::microseconds longest{};
+  /// Writes the longest one to stdout.
+  void print(const char* while_what) const
+  {
+    std::printf("%s: longest turn while %s %lld us\n",
+      Catch::getResultCapture().getCurrentTestName().c_str(), while_what,
+      static_cast<long long>(longest.count()));
+  }
+
   unsigned slow = 0; ///< more than 10 ms of the thread's processor time
   unsigned count = 0;
 };
