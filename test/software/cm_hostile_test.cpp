@@ -10,10 +10,8 @@
 #include "common/allocations.hpp"
 #include "common/inventory.hpp"
 #include "software/cm_fixture.hpp"
-#include "verbs/software/cm/message.hpp"
+#include "software/raw_cm_peer.hpp"
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/udp.hpp>
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
@@ -21,15 +19,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <optional>
 #include <random>
 #include <span>
 
-#include <poll.h>
-
 namespace test::cm_hostile_test {
 namespace {
-using asio::ip::udp;
 using rdma::software::cm::message;
 using rdma::software::cm::message_type;
 namespace bytes = rdma::software::cm; // encode, decode
@@ -38,101 +32,8 @@ constexpr message_type all_types[] = {message_type::request, message_type::recei
   message_type::reject, message_type::reply, message_type::ready, message_type::disconnect,
   message_type::disconnected, message_type::datagram_request, message_type::datagram_reply};
 
-/// A socket that sends datagrams to a listener.
-class attacker
-{
-public:
-  attacker(asio::io_context& io, const tcp::endpoint& listener)
-    : to_(listener.address(), listener.port())
-    , socket_(io, udp::endpoint(listener.address(), 0))
-  {
-    socket_.non_blocking(true);
-  }
-
-  void send(std::span<const std::byte> what)
-  {
-    socket_.send_to(asio::buffer(what.data(), what.size()), to_);
-    ++sent;
-  }
-  void send(const message& what) { send(bytes::encode(what)); }
-
-  /// Returns the next answer of this type, and drops others.
-  std::optional<message> receive(message_type wanted)
-  {
-    std::array<std::byte, 2 * bytes::message_size> into;
-    for (;;)
-    {
-      pollfd readable{socket_.native_handle(), POLLIN, 0};
-      // A datagram may be lost; the caller sends again.
-      if (::poll(&readable, 1, 200) <= 0)
-        return std::nullopt;
-      udp::endpoint from;
-      error_code ec;
-      const std::size_t n = socket_.receive_from(asio::buffer(into), from, 0, ec);
-      if (ec)
-        continue;
-      ++answers;
-      const auto what = bytes::decode(std::span(into).first(n));
-      REQUIRE(what);
-      if (what->type == wanted)
-        return what;
-    }
-  }
-
-  /// Sends `what` until it is answered by this type.
-  message ask(const message& what, message_type wanted)
-  {
-    std::optional<message> answer;
-    REQUIRE(until(
-      [&]
-      {
-        send(what);
-        return (answer = receive(wanted)).has_value();
-      }));
-    return *answer;
-  }
-
-  /// Waits until the listener has taken all that was sent before.
-  void settle()
-  {
-    message last;
-    last.type = message_type::disconnect; // each is answered
-    last.local_id = 1;
-    last.transaction = ++settled_;
-    while (ask(last, message_type::disconnected).transaction != last.transaction)
-    {
-    }
-  }
-
-  /// A request to the listener.
-  message request(std::uint32_t id) const
-  {
-    constexpr std::uint64_t tcp_space = 0x106; // RDMA_PS_TCP
-    message m;
-    m.type = message_type::request;
-    m.transaction = m.local_id = id;
-    m.service_id = tcp_space << 16 | to_.port();
-    m.source_port = 40000;
-    const auto v6 = asio::ip::make_address_v6(asio::ip::v4_mapped, to_.address().to_v4());
-    m.source = m.destination = v6.to_bytes();
-    m.queue_pair = 77;
-    m.path_mtu = 5;
-    m.retry_count = m.rnr_retry_count = 7;
-    m.local_ack_timeout = 16;
-    return m;
-  }
-
-  unsigned sent = 0;
-  unsigned answers = 0;
-
-private:
-  udp::endpoint to_;
-  udp::socket socket_;
-  std::uint64_t settled_ = 0;
-};
-
 /// A message of this type with random ids.
-message forged(message_type type, const attacker& by, std::minstd_rand& random)
+message forged(message_type type, const raw_cm_peer& by, std::minstd_rand& random)
 {
   message m = by.request(static_cast<std::uint32_t>(random()));
   m.type = type;
@@ -222,7 +123,7 @@ TEST_CASE("a listener of RDMA-CM serves clients during hostile datagrams and kee
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   besieged f;
-  attacker by(f.io, f.acceptor.local_endpoint());
+  raw_cm_peer by(f.io, f.acceptor.local_endpoint());
   constexpr unsigned per_round = 64; // fit into the socket's buffer
   unsigned count = 0;
   const auto attack = [&](unsigned kind)
@@ -286,8 +187,8 @@ TEST_CASE("a connection of RDMA-CM ignores messages of others that have its ids"
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   cm_fixture f;
-  attacker peer(f.io, f.acceptor.local_endpoint());
-  attacker other(f.io, f.acceptor.local_endpoint());
+  raw_cm_peer peer(f.io, f.acceptor.local_endpoint());
+  raw_cm_peer other(f.io, f.acceptor.local_endpoint());
   request_record asked;
   f.acceptor.async_get_request(asked.handler());
   peer.send(peer.request(5));
@@ -340,17 +241,17 @@ TEST_CASE("a listener of RDMA-CM serves clients during a flood of requests that 
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   besieged f;
-  std::list<attacker> flood;
+  std::list<raw_cm_peer> flood;
   for (unsigned i = 0; i != 4; ++i)
     flood.emplace_back(f.io, f.acceptor.local_endpoint());
   std::uint32_t id = 0;
   const auto round = [&]
   {
-    for (attacker& each : flood)
+    for (raw_cm_peer& each : flood)
       for (unsigned i = 0; i != 16; ++i)
         each.send(each.request(++id));
     f.connect_honestly();
-    for (attacker& each : flood)
+    for (raw_cm_peer& each : flood)
       each.settle();
   };
   round(); // makes what remains

@@ -501,14 +501,12 @@ int service::bind(identifier& which, const endpoint& at)
           found->open(at, {.only_v6 = which.only_v6, .traffic_class = which.traffic_class});
         error != 0)
       return error;
-    if (!at.is_unspecified() && !find_gid(at.ip, which.gid_index))
-      return ENODEV; // an address of this host, but not of the device
     if (const int error = watch(*found); error != 0)
       return error;
     ports_[found->local()] = found;
   }
   if (!at.is_unspecified() && !find_gid(at.ip, which.gid_index))
-    return ENODEV;
+    return ENODEV; // an address of this host, but not of the device
   found->bound.push_back(&which);
   which.local = {at.ip, found->local().port};
   which.port = std::move(found);
