@@ -114,6 +114,12 @@ TEST_CASE("ibv_post_send refuses a datagram without a valid address handle and o
   CHECK(refused([](ibv_ah_attr& a) { a.is_global = 0; }));
   CHECK(refused([](ibv_ah_attr& a) { a.port_num = 2; }));
   CHECK(refused([](ibv_ah_attr& a) { a.grh.sgid_index = 9; }));
+  CHECK(refused(
+    [](ibv_ah_attr& a)
+    {
+      a.grh.sgid_index = 9;
+      a.grh.dgid.raw[0] = 0x20;
+    }));
   CHECK(refused([](ibv_ah_attr& a) { a.grh.dgid.raw[0] = 0x20; })); // IPv6, from an IPv4 address
   CHECK(s.near.api().dealloc_pd(s.near.pd()) == EBUSY);
 }

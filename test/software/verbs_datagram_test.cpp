@@ -356,6 +356,52 @@ TEST_CASE("foreign packets at the datagram port have no effect")
   CHECK(s.b.state() == IBV_QPS_RTS);
 }
 
+TEST_CASE("a packet that no datagram queue pair sends is lost")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  datagram_scene s;
+  REQUIRE(s.b.receive(1, s.into.sge()) == 0);
+  ibv_qp_attr open{};
+  open.qkey = 0; // as that of a packet without one
+  REQUIRE(s.b.modify(open, IBV_QP_QKEY) == 0);
+  const udp_peer foreign(software::port_of(s.b.qp()->qp_num));
+  protocol::header good;
+  good.op = protocol::opcode::send_only;
+  good.kind = protocol::service_ud;
+  good.dest_qp = s.b.qp()->qp_num;
+  good.source_qp = 5;
+  const auto packet = [&](auto change, std::size_t payload)
+  {
+    protocol::header h = good;
+    h.payload = static_cast<std::uint32_t>(payload);
+    change(h);
+    return bytes_of(h, payload);
+  };
+  const auto same = [](protocol::header&) {};
+  foreign.send(packet([](protocol::header& h) { h.kind = protocol::service_rc; }, 8));
+  foreign.send(packet([](protocol::header& h) { h.kind = protocol::service_uc; }, 8));
+  foreign.send(packet(same, 4097));
+  foreign.send(packet([](protocol::header& h) { ++h.payload; }, 8));
+  auto reserved = packet(same, 8);
+  reserved[1] |= std::byte{1}; // a bit that this version leaves at zero
+  foreign.send(reserved);
+  foreign.send({});
+  {
+    datagrams ended(s.far);
+    ended.start();
+    good.dest_qp = ended.qp()->qp_num;
+  }
+  foreign.send(packet([](protocol::header& h) { h.queue_key = the_key + 1; }, 8));
+  good.dest_qp = s.b.qp()->qp_num;
+  foreign.send(packet(same, 7));
+  const ibv_wc wc = s.b.received().next();
+  CHECK(wc.wr_id == 1);
+  CHECK(wc.byte_len == route + 7);
+  ibv_port_attr port{};
+  REQUIRE(verbs_get_ctx(s.far.context())->query_port(s.far.context(), 1, &port, sizeof port) == 0);
+  CHECK(port.qkey_viol_cntr == 0);
+}
+
 TEST_CASE("the datagram port is opened only when a datagram queue pair becomes ready to receive")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);

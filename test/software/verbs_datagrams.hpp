@@ -23,8 +23,8 @@ inline constexpr std::size_t route = 40; // size of the header before each messa
 class datagrams
 {
 public:
-  explicit datagrams(
-    const verbs_device& on, ibv_srq* shared = nullptr, int depth = 64, ibv_pd* in = nullptr)
+  explicit datagrams(const verbs_device& on, ibv_srq* shared = nullptr, int depth = 64,
+    ibv_pd* in = nullptr, bool signal_all = true, std::uint32_t elements = 4)
     : device_(on)
     , sent_(on, depth)
     , received_(on, depth)
@@ -34,8 +34,8 @@ public:
     attr.recv_cq = received_.get();
     attr.srq = shared;
     attr.qp_type = IBV_QPT_UD;
-    attr.sq_sig_all = 1;
-    attr.cap = {32, 32, 4, 4, 128};
+    attr.sq_sig_all = signal_all ? 1 : 0;
+    attr.cap = {32, 32, elements, 4, 128};
     qp_ = on.api().create_qp(in != nullptr ? in : on.pd(), &attr);
     must(qp_ != nullptr, "create_qp");
   }
