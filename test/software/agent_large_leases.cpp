@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "agent/lease_worker.hpp"
 #include "common/sanitizers.hpp"
 #include "common/watchdog.hpp"
 #include "software/agent_fixture.hpp"
@@ -12,9 +13,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
+#include <fstream>
 #include <future>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -55,6 +60,13 @@ public:
 
   [[nodiscard]] tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
   [[nodiscard]] std::size_t leased() const { return lessor_.statistics().bytes; }
+
+  /// Occupies the thread for large leases until the promise is kept or gone.
+  void occupy(std::promise<void>& until)
+  {
+    rdma::detail::lease_worker::run(
+      io_.get_executor(), [end = until.get_future().share()] { end.wait(); });
+  }
 
   /// Returns the processor time of the server's thread.
   [[nodiscard]] std::chrono::nanoseconds used()
@@ -99,7 +111,71 @@ struct lessee
   rdma::queue_pair peer{io, context};
 };
 
+/// Returns the first line of /proc/self/maps that contains this address.
+std::string mapping_of(std::uint64_t address)
+{
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+  {
+    const std::size_t to = line.find('-') + 1;
+    if (address >= std::stoull(line, nullptr, 16)
+      && address < std::stoull(line.substr(to), nullptr, 16))
+      return line;
+  }
+  return {};
+}
+
 } // namespace
+
+TEST_CASE("large leases are made and released by a thread that no other lease needs")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr std::size_t size = std::size_t{1} << 20;
+  lessor_host server;
+  lessee client(server);
+  rdma::remote_memory large = client.allocate(size);
+  std::promise<void> go;
+  server.occupy(go);
+  memory_record second;
+  client.peer.agent().async_allocate(size, {}, second.handler());
+  client.allocate(4096).release();
+  plain_record released;
+  client.peer.agent().async_release(std::move(large), released.handler());
+  REQUIRE(run_until(client.io, [&] { return released.done(); }));
+  CHECK(released.ec == error_code());
+  CHECK_FALSE(second.done());
+  CHECK(server.leased() == size); // the first one
+  go.set_value();
+  REQUIRE(run_until(client.io, [&] { return second.done(); }));
+  CHECK(second.ec == error_code());
+  second.value = {};
+  CHECK(until(
+    [&]
+    {
+      client.io.poll();
+      return server.leased() == 0;
+    }));
+}
+
+TEST_CASE("large leases share no mapping with small ones, which do not wait for its pool")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  lessor_host server;
+  lessee client(server);
+  std::vector<rdma::remote_memory> held;
+  std::set<std::string> large;
+  for (int i = 0; i != 8; ++i)
+  {
+    held.push_back(client.allocate(std::size_t{160} << 10));
+    large.insert(mapping_of(held.back().buffer().address()));
+  }
+  REQUIRE_FALSE(large.contains({}));
+  for (int i = 0; i != 8; ++i)
+  {
+    held.push_back(client.allocate(4096));
+    CHECK_FALSE(large.contains(mapping_of(held.back().buffer().address())));
+  }
+}
 
 TEST_CASE("the threads of a server do not clear large leases")
 {
