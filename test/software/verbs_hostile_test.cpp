@@ -13,6 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -20,6 +23,24 @@
 #include <vector>
 
 using namespace test;
+
+namespace {
+
+std::ptrdiff_t count_open_files()
+{
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+/// Waits until the device has accepted the connections that were made before, and read from them.
+void await_accepts(std::uint16_t port)
+{
+  const raw_peer garbage(port);
+  const std::array<std::byte, rdma::software::wire::tcp_attach_size> zeros{};
+  garbage.send(zeros.data(), zeros.size());
+  CHECK(garbage.receive(1).empty());
+}
+
+} // namespace
 
 TEST_CASE("a device listens only when a queue pair waits and accepts only its peer")
 {
@@ -101,6 +122,80 @@ TEST_CASE("garbage and silence on the port end only the foreign connection")
   const raw_peer s(v.port());
   CHECK(v.handshake(s, v.hello()));
   CHECK(v.e.state() == IBV_QPS_RTS);
+}
+
+TEST_CASE("a hello that arrives late or in parts is answered")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  protocol::hello_bytes hello;
+  encode(v.hello(), hello);
+  rdma::software::wire::tcp_attach_bytes bytes;
+  encode(rdma::software::wire::attach_message{{.lane = 0, .number = 1}, hello}, bytes);
+  const std::size_t first = GENERATE_COPY(std::size_t{0}, std::size_t{1}, bytes.size() - 1);
+  const raw_peer s(v.port());
+  s.send(bytes.data(), first);
+  await_accepts(v.port());
+  s.send(bytes.data() + first, bytes.size() - first);
+  CHECK(s.next().is == raw_peer::item::kind::handshake);
+}
+
+TEST_CASE("connections without a hello are few, end after a time, and the oldest gives way")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  std::vector<std::unique_ptr<raw_peer>> silent;
+  const auto add = [&](unsigned count)
+  {
+    for (unsigned i = 0; i != count; ++i)
+      silent.push_back(std::make_unique<raw_peer>(v.port()));
+  };
+  const auto before = count_open_files();
+  add(64);
+  const raw_peer s(v.port());
+  CHECK(silent.front()->receive(1).empty());
+  CHECK(v.handshake(s, v.hello()));
+  add(136);
+  await_accepts(v.port());
+  CHECK(count_open_files() < before + 200 + 100);
+  CHECK(std::all_of(
+    silent.begin(), silent.end(), [](const auto& each) { return each->receive(1).empty(); }));
+}
+
+TEST_CASE("links of peers without a queue pair are few and end after a time")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  protocol::hello unknown = v.hello();
+  unknown.to.qp ^= 1;
+  const auto before = count_open_files();
+  std::vector<std::unique_ptr<raw_peer>> links;
+  for (unsigned i = 0; i != 200; ++i)
+  {
+    links.push_back(std::make_unique<raw_peer>(v.port()));
+    REQUIRE(v.send_hello(*links.back(), unknown));
+  }
+  CHECK(std::count_if(links.begin(), links.end(), [](const auto& each) { return each->is_over(); })
+    >= 100);
+  CHECK(std::all_of(
+    links.begin(), links.end(), [](const auto& each) { return each->receive(1).empty(); }));
+  // The peers do not close their sockets.
+  CHECK(until([&] { return count_open_files() < before + 200 + 8; }));
+  CHECK(v.handshake(raw_peer(v.port()), v.hello()));
+}
+
+TEST_CASE("a hello for a queue pair that does not become ready is refused after a time")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  const endpoint idle(v.device);
+  REQUIRE(idle.to_init() == 0);
+  protocol::hello early = v.hello();
+  early.to.qp = idle.qp()->qp_num;
+  const raw_peer s(v.port());
+  const auto answer = v.send_hello(s, early);
+  REQUIRE(answer);
+  CHECK(protocol::is_not_ready(*answer));
 }
 
 TEST_CASE("an invalid frame ends the connection and the queue pair")

@@ -129,6 +129,37 @@ TEST_CASE("a further queue pair between two contexts needs no descriptor and no 
   CHECK(c.count_links() == 1);
 }
 
+TEST_CASE("queue pairs to different contexts use different links")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  c.exchange(c.add());
+  const verbs_device third(on_wire(c.wire));
+  memory there(third, 64);
+  const pair other(c.near, third, c.options);
+  REQUIRE(other.b.receive(1, there.sge()) == 0);
+  REQUIRE(other.a.send(2, c.m.sge()) == 0);
+  CHECK(other.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(other.b.received().next().status == IBV_WC_SUCCESS);
+  CHECK(c.count_links() == 2);
+}
+
+TEST_CASE("a link over TCP comes from the address of its GID")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  auto settings = on_wire("tcp");
+  settings.addresses = {"127.0.0.2"}; // not the address that the host would choose
+  const verbs_device near(settings);
+  settings.addresses = {"127.0.0.3"};
+  const verbs_device far(settings);
+  const pair linked(near, far, {});
+  memory from(near, 8);
+  memory to(far, 8);
+  REQUIRE(linked.b.receive(1, to.sge()) == 0);
+  REQUIRE(linked.a.send(2, from.sge()) == 0);
+  CHECK(linked.a.sent().next().status == IBV_WC_SUCCESS);
+}
+
 TEST_CASE("a link ends when its last queue pair has ended")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
