@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-using namespace test;
-namespace software = rdma::software;
-
+namespace test::verbs_datagram_errors_test {
 namespace {
+
+namespace software = rdma::software;
 
 ibv_srq* make_shared(const verbs_device& on)
 {
@@ -416,3 +416,5 @@ TEST_CASE("address handles belong to their domain and end with the device")
   CHECK(software::create_ah(s.near.pd(), &attr) == nullptr);
   CHECK(errno == EIO);
 }
+
+} // namespace test::verbs_datagram_errors_test
