@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "fuzzing/common/attacked_queue_pair.hpp"
+#include "fuzzing/common/fixture.hpp"
+#include "unit/attacked_queue_pair.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +21,7 @@
 
 namespace {
 
-using namespace fuzzing;
+using namespace protocol_test;
 using test::require;
 
 struct queue_pair : registered_memory

@@ -172,15 +172,17 @@ private:
 /// the test's.
 struct target_endpoint
 {
+  static constexpr unsigned receives_posted = 8; ///< from 0, unless stated otherwise
+
   explicit target_endpoint(
-    const rdma::software::connection_secret* secret = nullptr, unsigned receives = 8)
+    const rdma::software::connection_secret* secret = nullptr, unsigned receives = receives_posted)
     : target_endpoint(nullptr, 0, {}, secret, receives)
   {
   }
 
   /// One of several queue pairs of a device, each of which has its own lane of the peer's link.
   target_endpoint(const verbs_device& on, unsigned in_lane, const pair_options& with)
-    : target_endpoint(&on, in_lane, with, nullptr, 8)
+    : target_endpoint(&on, in_lane, with, nullptr, receives_posted)
   {
   }
 

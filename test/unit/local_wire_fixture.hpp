@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <sys/socket.h>
@@ -54,14 +55,46 @@ struct declined_note
 /// Requests of this size wait for the answer to their question.
 constexpr std::uint32_t large = 8192;
 
+/// Sends a message with these descriptors.
+inline bool send_with(
+  int socket, const void* what, std::size_t size, std::span<const int> descriptors)
+{
+  iovec content{const_cast<void*>(what), size};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(8 * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+}
+
+/// Reads all messages that have arrived. Returns true if there is a grant.
+inline bool take_granted(int socket)
+{
+  bool granted = false;
+  std::array<std::byte, 256> message;
+  for (ssize_t n = 0; (n = ::recv(socket, message.data(), message.size(), MSG_DONTWAIT)) > 0;)
+    granted = granted || n == sizeof(grant_answer);
+  return granted;
+}
+
 /// End 1 of a link is the wire under test; the test has end 0.
 struct wire_and_peer : registered_memory
 {
   wire_and_peer()
+    : wire_and_peer(new_segment())
+  {
+  }
+  explicit wire_and_peer(std::shared_ptr<wire::segment> in)
+    : shared(std::move(in))
   {
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) == 0);
-    descriptor memory;
-    shared = wire::segment::create(memory);
     REQUIRE(shared != nullptr);
     constexpr std::size_t requests_size = wire::segment::ring_size;
     constexpr std::size_t responses_size = wire::segment::ring_size;
@@ -97,22 +130,9 @@ struct wire_and_peer : registered_memory
     return ::send(sockets[0], what, size, MSG_DONTWAIT) == static_cast<ssize_t>(size);
   }
 
-  /// Sends a message with these descriptors.
   bool send(const void* what, std::size_t size, std::span<const int> descriptors) const
   {
-    iovec content{const_cast<void*>(what), size};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(8 * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &content;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-    std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-    return ::sendmsg(sockets[0], &message, MSG_DONTWAIT) == static_cast<ssize_t>(size);
+    return send_with(sockets[0], what, size, descriptors);
   }
 
   bool respond(const void* what, std::size_t size) { return put(responses_out, what, size); }
@@ -133,14 +153,7 @@ struct wire_and_peer : registered_memory
   }
 
   /// Returns true if the wire has granted something. Reads what it has sent through the socket.
-  bool has_granted() const
-  {
-    bool granted = false;
-    std::array<std::byte, 256> message;
-    for (ssize_t n = 0; (n = ::recv(sockets[0], message.data(), message.size(), MSG_DONTWAIT)) > 0;)
-      granted = granted || n == sizeof(grant_answer);
-    return granted;
-  }
+  bool has_granted() const { return take_granted(sockets[0]); }
 
   /// Lets the link read all messages of its socket. Returns false at its end.
   bool hear()
@@ -185,6 +198,11 @@ struct wire_and_peer : registered_memory
   local_wire under_test{with, requests, answers, grants, large};
 
 private:
+  static std::shared_ptr<wire::segment> new_segment()
+  {
+    descriptor memory;
+    return wire::segment::create(memory);
+  }
   static bool put(ring::writer& to, const void* what, std::size_t size)
   {
     std::byte* const at = to.begin(size, false);

@@ -5,13 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TEST_FUZZING_COMMON_ATTACKED_QUEUE_PAIR_HPP
-#define BOOST_RDMA_TEST_FUZZING_COMMON_ATTACKED_QUEUE_PAIR_HPP
+#ifndef BOOST_RDMA_TEST_UNIT_ATTACKED_QUEUE_PAIR_HPP
+#define BOOST_RDMA_TEST_UNIT_ATTACKED_QUEUE_PAIR_HPP
 
-#include "fuzzing/common/fixture.hpp"
+#include "unit/protocol_fixture.hpp"
 
 #include "common/dice.hpp"
-#include "unit/protocol_fixture.hpp"
+#include "fuzzing/common/require.hpp"
 #include "verbs/software/memory/grant_table.hpp"
 
 #include <algorithm>
@@ -24,9 +24,7 @@
 
 // A queue pair's program and its peer, for any wire.
 
-namespace fuzzing {
-
-using namespace protocol_test;
+namespace protocol_test {
 
 /// Only this part of the memory is registered. The bytes behind it must never change.
 inline constexpr std::size_t exposed = 8192;
@@ -80,7 +78,8 @@ public:
     if (of_.told.receives.size() == depth)
       return;
     const auto length = static_cast<std::uint32_t>(random_.one_in(2) ? exposed : random_() % 100);
-    of_.told.receives.push_back({of_.begin(), length, of_.key});
+    // It ends where the registered memory ends.
+    of_.told.receives.push_back({of_.begin() + exposed - length, length, of_.key});
     lengths_.push_back(length);
     if (of_.answers.awaits_receive())
       of_.answers.receive_posted();
@@ -162,14 +161,17 @@ private:
   bool changed_ = false; // windows or deregistration
 };
 
-/// The peer's frames: usually the next ones, with some fields that are wrong.
+/// The peer's frames: usually the next ones, with some fields that are wrong. `Target` has the
+/// members `with`, `key` and `begin()` of a registered_memory.
 struct attacking_peer
 {
   std::uint32_t request_psn = 0;  ///< of its next request
   std::uint32_t answered_psn = 0; ///< the last one of the program that it has seen
+  bool may_acknowledge = false;   ///< it has seen requests, and none that has a response
   std::uint32_t window_key = 0;
 
-  header request(const registered_memory& of, test::dice& random)
+  template <class Target>
+  header request(const Target& of, test::dice& random)
   {
     static constexpr opcode opcodes[] = {opcode::send_first, opcode::send_middle, opcode::send_last,
       opcode::send_last_immediate, opcode::send_only, opcode::send_only_immediate,
@@ -196,7 +198,8 @@ struct attacking_peer
     return h;
   }
 
-  header response(const registered_memory& of, test::dice& random) const
+  template <class Target>
+  header response(const Target& of, test::dice& random) const
   {
     static constexpr opcode opcodes[] = {opcode::acknowledge, opcode::acknowledge,
       opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
@@ -216,15 +219,23 @@ struct attacking_peer
   /// Looks at a frame of the program.
   void see(std::span<const std::byte> bytes)
   {
-    const std::size_t size = bytes.empty() ? 0 : header_size(static_cast<std::uint8_t>(bytes[0]));
-    if (size == 0 || size > bytes.size())
+    header_bytes copied{}; // the bytes may be rewritten meanwhile
+    const std::size_t there = std::min(bytes.size(), copied.size());
+    std::copy_n(bytes.begin(), there, copied.begin());
+    const std::size_t size = header_size(static_cast<std::uint8_t>(copied[0]));
+    if (size == 0 || size > there)
       return;
-    if (const auto h = decode(bytes.first(size)); h && (traits_of(h->op) & trait_request) != 0)
+    if (const auto h = decode({copied.data(), size}); h && (traits_of(h->op) & trait_request) != 0)
+    {
       answered_psn = h->psn;
+      asks_ = asks_ || h->op == opcode::read_request || (traits_of(h->op) & trait_atomic) != 0;
+      may_acknowledge = !asks_;
+    }
   }
 
 private:
-  static header frame(const registered_memory& of, test::dice& random, std::uint32_t psn)
+  template <class Target>
+  static header frame(const Target& of, test::dice& random, std::uint32_t psn)
   {
     static constexpr std::uint32_t payloads[] = {0, 1, 8, 64, 976, 1000, segment, segment};
     header h;
@@ -235,8 +246,10 @@ private:
     h.payload = random.one_in(30) ? random() % 70'000 : payloads[random() % std::size(payloads)];
     return h;
   }
+
+  bool asks_ = false;
 };
 
-} // namespace fuzzing
+} // namespace protocol_test
 
-#endif // BOOST_RDMA_TEST_FUZZING_COMMON_ATTACKED_QUEUE_PAIR_HPP
+#endif // BOOST_RDMA_TEST_UNIT_ATTACKED_QUEUE_PAIR_HPP
