@@ -185,7 +185,7 @@ const std::vector<attack>& attacks()
         p.send(message(type::finish));
       }},
     {"a ring that cannot be written to", [](raw_peer& p) { p.send(raw_peer::hello()); }},
-    {"silence", [](raw_peer& p) { p.close(); }},
+    {"no word before the end", [](raw_peer& p) { p.close(); }},
   };
   return all;
 }
