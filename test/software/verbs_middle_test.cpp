@@ -15,8 +15,7 @@
 #include <optional>
 #include <vector>
 
-using namespace test;
-
+namespace test::verbs_middle_test {
 namespace {
 
 constexpr std::uint32_t segment_bytes = 256 * 1024;
@@ -242,3 +241,5 @@ TEST_CASE("a send fails locally and delivers no message when its region is dereg
   CHECK(std::all_of(bytes.begin(), end, [](std::uint8_t b) { return b == sent_byte; }));
   CHECK(std::all_of(end, bytes.end(), [](std::uint8_t b) { return b == kept_byte; }));
 }
+
+} // namespace test::verbs_middle_test

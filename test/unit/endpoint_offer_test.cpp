@@ -12,6 +12,7 @@
 
 // Tests the decisions that follow from an offer and the peer's description.
 
+namespace test::endpoint_offer_test {
 namespace {
 
 using namespace rdma::detail;
@@ -120,3 +121,4 @@ TEST_CASE("the identity of an offer differs between queue pairs and fits its fie
 }
 
 } // namespace
+} // namespace test::endpoint_offer_test
