@@ -382,8 +382,8 @@ void agent_impl::end_in_turn(const error_code& reason, int attempts)
     {
       // The messages that have arrived are lost.
     }
-  if (open) // the agent has not ended; nothing else tells the peer while the program keeps the
-            // queue pair
+  // The agent has not ended. Nothing else tells the peer while the program keeps the queue pair.
+  if (open)
     tell_end("the queue pair has failed");
   end(reason);
 }

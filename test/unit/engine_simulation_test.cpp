@@ -103,7 +103,7 @@ public:
   [[nodiscard]] bool is_stopped() const { return stopped_; }
   [[nodiscard]] const end& target() const { return target_; }
 
-  /// What the kernel does between any two steps: it wakes threads.
+  /// Wakes threads, as the kernel does between any two steps.
   void wake_threads()
   {
     if (dead_ || stopped_)
@@ -450,7 +450,7 @@ private:
   bool dead_ = false;
   bool looked_at_ = false;
 
-  // Of the engine.
+  // State of the engine's thread.
   bool slept_ = false;
   bool watched_ = true;
   bool blocked_ = false;
@@ -461,7 +461,7 @@ private:
   engine_fsm::duties duties_;
   unsigned waits_ = 0;
 
-  // Of the program.
+  // State of the program's thread.
   enum class mode
   {
     running,

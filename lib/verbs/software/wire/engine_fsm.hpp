@@ -89,7 +89,7 @@ public:
 
   // --- The engine's thread ---
 
-  /// What ends a wait, besides events.
+  /// Limits of a wait, which events end as well.
   struct limits
   {
     std::int64_t longest = -1; ///< ns; -1: no limit
@@ -119,7 +119,7 @@ public:
   /// leave them to polling threads.
   bool sleeps() const noexcept { return phase_ == phase::sleeping; }
 
-  /// What to serve after a wait.
+  /// The work to do after a wait.
   struct duties
   {
     bool due = false;       ///< alarms and debts
@@ -153,7 +153,7 @@ public:
     return {true, !polled, !polled};
   }
 
-  /// Records what the duties were: `busy` if something was due or the wait was ended by a wake-up.
+  /// Ends the duties. `busy`: something was due, or a wake-up has ended the wait.
   void settle(bool busy) noexcept
   {
     if (phase_ != phase::ticking)
