@@ -12,6 +12,7 @@
 #include "verbs/software/objects/host_guid.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -266,7 +267,7 @@ const char* event_str(rdma_cm_event_type type)
     "RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED",
     "RDMA_CM_EVENT_DEVICE_REMOVAL", "RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR",
     "RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT"};
-  const auto index = static_cast<std::size_t>(type);
+  const auto index = std::bit_cast<unsigned>(type); // from C, where an enumeration can have any value
   return index < std::size(texts) ? texts[index] : "UNKNOWN EVENT";
 }
 
