@@ -267,7 +267,7 @@ const char* event_str(rdma_cm_event_type type)
     "RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED",
     "RDMA_CM_EVENT_DEVICE_REMOVAL", "RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR",
     "RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT"};
-  const auto index = std::bit_cast<unsigned>(type); // from C, where an enumeration can have any value
+  const auto index = std::bit_cast<unsigned>(type); // in C an enumeration can have any value
   return index < std::size(texts) ? texts[index] : "UNKNOWN EVENT";
 }
 
