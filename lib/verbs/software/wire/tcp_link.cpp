@@ -10,19 +10,18 @@
 #include "verbs/software/protocol/bytes.hpp"
 #include "verbs/software/protocol/packet.hpp"
 #include "verbs/software/wire/engine.hpp"
+#include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <utility>
 
-// The receiving half of a link over TCP, and its lanes. tcp_link_send.cpp contains the sending
-// half.
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
 namespace rdma::software::wire {
 namespace {
-
-// Larger than the usual output of several queue pairs, small enough for thousands of links.
-constexpr std::size_t out_reserved = 16 * 1024;
 
 constexpr std::uint8_t op_attach = 0xc0;
 constexpr auto op_detach = static_cast<std::uint8_t>(tcp_detach);
@@ -76,7 +75,6 @@ tcp_link::tcp_link(engine& by, descriptor socket, const path& to, bool made_here
   , lanes_(made_here ? 0 : 1)
   , stream_(socket_.get())
 {
-  out_.reserve(out_reserved);
 }
 
 // A peer must connect from the address that it names. (Within the host only the secret prevents a
@@ -109,7 +107,7 @@ void tcp_link::release(lane_use which) noexcept
   put_head(out, op_detach, which);
   // A peer that has refused the queue pair does not use the lane, and ignores this message.
   if (lanes_.release(which, [](unsigned) {}))
-    put(detach, out_broken);
+    put(detach, tcp_output::stored_broken);
   released();
 }
 
@@ -118,7 +116,67 @@ bool tcp_link::send(lane_use to, const protocol::hello_bytes& bytes) noexcept
   tcp_attach_bytes message;
   encode({to, bytes}, message);
   // A peer that does not read gets no refusal.
-  return put(message, protocol::is_not_ready(bytes) ? out_max : out_broken);
+  return put(
+    message, protocol::is_not_ready(bytes) ? tcp_output::stored_max : tcp_output::stored_broken);
+}
+
+// --- sending ---
+
+std::ptrdiff_t tcp_link::send(unsigned lane, std::span<const iovec> what,
+  std::span<const std::size_t> ends, bool unordered) noexcept
+{
+  const unordered_access overlooked(unordered);
+  return output_.send(lane, what, ends);
+}
+
+std::ptrdiff_t tcp_link::write(std::span<const iovec> what) noexcept
+{
+  constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(what.data());
+  message.msg_iovlen = what.size();
+  std::ptrdiff_t n = 0;
+  do
+    n = what.size() == 1 ? ::send(socket_.get(), what.front().iov_base, what.front().iov_len, flags)
+                         : ::sendmsg(socket_.get(), &message, flags);
+  while (n < 0 && errno == EINTR);
+  return n;
+}
+
+void tcp_link::watch_for_room(bool on) noexcept
+{
+  if (socket_)
+    engine_.rewatch(
+      socket_.get(), number(), std::uint32_t{EPOLLIN} | (on ? std::uint32_t{EPOLLOUT} : 0u));
+}
+
+void tcp_link::shut_down() noexcept
+{
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+void tcp_link::break_off(bool malformed) noexcept
+{
+  if (malformed)
+    malformed_.store(true, std::memory_order_release);
+  output_.abandon();
+  lanes_.end();
+}
+
+void tcp_link::end() noexcept
+{
+  lanes_.end();
+  if (inherited())
+    return;
+  auto rest = output_.end();
+  try
+  {
+    engine_.linger(std::move(socket_), std::move(rest));
+  }
+  catch (const std::bad_alloc&)
+  {
+    // The peer sees a closed connection, as after a crash of this host.
+  }
 }
 
 // --- serving ---
@@ -148,7 +206,7 @@ bool tcp_link::come_due(std::int64_t now)
 
 void tcp_link::defer(unsigned lane, bool poll_is_near) noexcept
 {
-  deferring_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_seq_cst);
+  deferring_.add(lane, std::memory_order_seq_cst);
   if (deferred_.exchange(true, std::memory_order_seq_cst))
     return;
   deferrals_.fetch_add(1, std::memory_order_relaxed);
@@ -162,30 +220,23 @@ void tcp_link::work(mover caller)
   const mover by = caller == mover::engine ? caller : mover::poller;
   if (caller == mover::poster) // a poll has found no completion: all messages have been answered
     expected_.store(0, std::memory_order_relaxed);
+  const auto serve_lane = [&](unsigned lane)
   {
-    const std::lock_guard lock(out_mutex_);
-    working_ = true;
-  }
+    if (const std::uint32_t qp = lanes_.user_of(lane); qp != 0)
+      engine_.serve(qp, by);
+  };
+  output_.begin_turn();
   if (writable_.load(std::memory_order_relaxed)
     && writable_.exchange(false, std::memory_order_relaxed))
-    use_room(by);
+    output_.use_room(serve_lane);
   // Before reading: acknowledgements of the messages read below wait for their answers.
   if (deferred_.load(std::memory_order_relaxed)
     && deferred_.exchange(false, std::memory_order_seq_cst))
-    take_bits(deferring_,
-      [&](unsigned lane)
-      {
-        if (const std::uint32_t qp = lanes_.user_of(lane); qp != 0)
-          engine_.serve(qp, by);
-      });
+    deferring_.take(serve_lane);
   if (readable_.load(std::memory_order_relaxed)
     && readable_.exchange(false, std::memory_order_relaxed))
     read(by);
-  {
-    const std::lock_guard lock(out_mutex_);
-    working_ = false;
-    flush();
-  }
+  output_.end_turn();
   report_end(by);
 }
 

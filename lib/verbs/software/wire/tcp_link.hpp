@@ -12,15 +12,14 @@
 #include "verbs/software/wire/lanes.hpp"
 #include "verbs/software/wire/link.hpp"
 #include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/tcp_output.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include <sys/uio.h>
 
@@ -44,11 +43,12 @@ std::optional<attach_message> decode_attach(
 
 /// A link over TCP: one connection carries the frames of all attached queue pairs.
 /**
- * Small frames are copied to a buffer and are sent by one system call at the end of serve(). Large
- * ones are sent directly from registered memory. The serving thread reads the stream and passes it
- * to the queue pair that the next frame names.
+ * The serving thread reads the stream and passes it to the queue pair that the next frame names. A
+ * tcp_output sends, in turns that end with serve().
  */
-class tcp_link final : public link
+class tcp_link final
+  : public link
+  , private output_socket
 {
 public:
   /// `made_here`: the socket is connecting; otherwise the peer has made the link. May throw
@@ -94,25 +94,20 @@ public:
 
   // --- sending: the caller holds the queue pair's progress lock ---
 
-  /// Sends frames of a queue pair. `ends`: the end of each frame in `what`. Returns the number of
-  /// bytes taken, always whole frames; or -1 with errno set: EAGAIN (the queue pair is served again
-  /// when there is room), EFAULT, or EPIPE.
+  /// See tcp_output::send(). `unordered`: the payload may change meanwhile.
   std::ptrdiff_t send(unsigned lane, std::span<const iovec> what, std::span<const std::size_t> ends,
     bool unordered) noexcept;
 
   /// Sends a frame of a queue pair that is about to detach. It is copied if there is no room, and
   /// dropped if too many copied bytes are still unsent.
-  void send_last(std::span<const iovec> what) noexcept { put(what, out_last_max); }
+  void send_last(std::span<const iovec> what) noexcept { put(what, tcp_output::stored_last_max); }
 
   /// Serves the queue pair again, because it has more to send than its turn permits.
-  void wait_for_turn(unsigned lane) noexcept;
+  void wait_for_turn(unsigned lane) noexcept { output_.wait_for_turn(lane); }
 
   /// Returns true if other queue pairs wait for room. The caller's turn is then short.
-  bool has_others_waiting(unsigned lane) const noexcept;
-  bool is_waiting(unsigned lane) const noexcept
-  {
-    return (waiting_[lane / 64].load(std::memory_order_relaxed) >> lane % 64 & 1) != 0;
-  }
+  bool has_others_waiting(unsigned lane) const noexcept { return output_.has_others_waiting(lane); }
+  bool is_waiting(unsigned lane) const noexcept { return output_.is_waiting(lane); }
 
   // --- gathering ---
 
@@ -129,19 +124,6 @@ public:
   }
 
 private:
-  using lane_bits = std::array<std::atomic<std::uint64_t>, lanes_max / 64>;
-
-  // Queue pairs wait while so many bytes are appended and unsent: many small frames, and the rest
-  // of a large one.
-  static constexpr std::size_t out_max = 320 * 1024;
-
-  // The larger bound for the last answers of queue pairs that detach.
-  static constexpr std::size_t out_last_max = 1024 * 1024;
-
-  // The bound at which the link is ended: the peer does not read, so it would miss a detach
-  // message.
-  static constexpr std::size_t out_broken = 2 * 1024 * 1024;
-
   void work(mover by) override;
   bool may_name(const protocol::endpoint_name& peer) const noexcept override;
   void read(mover by);
@@ -149,34 +131,20 @@ private:
   bool take_frame(mover by, std::uint32_t qp);
   bool take_message(mover by);
   void break_off(bool malformed) noexcept;
-  void use_room(mover by);
-  bool put(std::span<const iovec> what, std::size_t most) noexcept;
+  bool put(std::span<const iovec> what, std::size_t most) noexcept
+  {
+    return !inherited() && output_.put(what, most);
+  }
   bool put(std::span<const std::byte> bytes, std::size_t most) noexcept
   {
     const iovec all{const_cast<std::byte*>(bytes.data()), bytes.size()};
     return put({&all, 1}, most);
   }
-  bool append(std::span<const iovec> what, std::size_t begin, std::size_t end) noexcept;
-  void flush() noexcept;
-  void abandon() noexcept;
-  void sent(std::size_t size) noexcept;
-  void compact() noexcept;
-  std::ptrdiff_t refuse(unsigned lane) noexcept;
-  void rewatch(bool blocked) noexcept;
 
-  /// Calls visit(lane) for each bit, after clearing it.
-  template <class Visit>
-  static void take_bits(lane_bits& from, Visit visit)
-  {
-    for (std::size_t i = 0; i != from.size(); ++i)
-    {
-      if (from[i].load(std::memory_order_relaxed) == 0)
-        continue;
-      for (std::uint64_t bits = from[i].exchange(0, std::memory_order_seq_cst); bits != 0;
-           bits &= bits - 1)
-        visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(bits)));
-    }
-  }
+  // output_socket
+  std::ptrdiff_t write(std::span<const iovec> what) noexcept override;
+  void watch_for_room(bool on) noexcept override;
+  void shut_down() noexcept override;
 
   descriptor socket_;
   lane_table lanes_;
@@ -185,23 +153,14 @@ private:
   frame_stream stream_;
   bool claimed_ = false;
   std::uint32_t received_ = 0; ///< in this call
-  unsigned next_turn_ = 0;     ///< the lane at which use_room() begins
 
   std::atomic<bool> malformed_{false};
   std::atomic<int> expected_{0};
   std::atomic<bool> deferred_{false};
   std::atomic<std::uint32_t> deferrals_{0}; ///< the number of times deferred_ was set
   std::uint32_t seen_ = 0; ///< the last value of deferrals_ that the engine's thread has seen
-  lane_bits deferring_{};
-  lane_bits waiting_{}; ///< lanes that wait for room
-
-  std::mutex out_mutex_; // guards the following
-  std::vector<std::byte> out_;
-  std::size_t out_begin_ = 0; ///< the bytes of out_ before this have been sent
-  bool blocked_ = false;      ///< until the socket has room
-  bool broken_ = false;       ///< nothing can be sent any more
-  bool working_ = false;      ///< a thread serves, and sends appended bytes at the end
-  bool makes_room_ = false;   ///< a thread is in use_room()
+  lane_set deferring_;
+  tcp_output output_{*this};
 };
 
 } // namespace rdma::software::wire

@@ -131,9 +131,16 @@ void tcp_wire::drop_superseded() noexcept
   outbox_count_ = kept;
 }
 
+// Gathers the payload of a frame from `offset` on. Returns false if a key forbids it.
+bool tcp_wire::gather(
+  const frame& of, std::uint32_t offset, pinned_buffers& to, std::uint64_t& done) noexcept
+{
+  return of.response ? responder_.gather(of, offset, of.payload - offset, to, done)
+                     : requester_.gather(of, offset, of.payload - offset, to, done);
+}
+
 // Gathers whole frames. Returns their number, and stores the end of each.
-std::size_t tcp_wire::gather_batch(
-  pinned_buffers& to, std::span<std::size_t> ends, bool& blocked_by_key) noexcept
+std::size_t tcp_wire::gather_batch(pinned_buffers& to, std::span<std::size_t> ends) noexcept
 {
   std::size_t total = 0;
   for (std::size_t i = 0; i < ends.size(); ++i)
@@ -143,10 +150,9 @@ std::size_t tcp_wire::gather_batch(
       return i;
     to.add(f.bytes.data(), f.header_size);
     std::uint64_t done = f.payload;
-    if (f.source != frame::origin::none)
-      blocked_by_key = !(f.response ? responder_.gather(f, 0, f.payload, to, done)
-                                    : requester_.gather(f, 0, f.payload, to, done));
-    if (blocked_by_key || done != f.payload)
+    if (f.source != frame::origin::none && !gather(f, 0, to, done))
+      return i;
+    if (done != f.payload)
       return i;
     total += f.size();
     ends[i] = total;
@@ -158,12 +164,11 @@ std::size_t tcp_wire::gather_batch(
 bool tcp_wire::send_batch(std::size_t limit)
 {
   std::ptrdiff_t n = 0;
-  bool blocked_by_key = false;
   std::array<std::size_t, outbox_size> ends{};
   std::size_t count = 0;
   {
     pinned_buffers from;
-    count = gather_batch(from, std::span(ends).first(limit), blocked_by_key);
+    count = gather_batch(from, std::span(ends).first(limit));
     if (count != 0)
     {
       // Excludes the buffers of an incomplete frame.
@@ -182,11 +187,6 @@ bool tcp_wire::send_batch(std::size_t limit)
         errno = EFAULT;
       }
     }
-  }
-  if (count == 0 && blocked_by_key)
-  {
-    unreadable(protocol::detail_local_key);
-    return true;
   }
   if (count == 0)
     return send_copied();
@@ -228,7 +228,7 @@ std::optional<protocol::detail> tcp_wire::copy_frame(std::vector<std::byte>& to,
   {
     pinned_buffers some;
     std::uint64_t done = 0;
-    if (!requester_.gather(f, offset, f.payload - offset, some, done) || done == 0)
+    if (!gather(f, offset, some, done) || done == 0)
       return protocol::detail_local_key;
     for (const iovec& v : some.view())
     {
@@ -243,7 +243,8 @@ std::optional<protocol::detail> tcp_wire::copy_frame(std::vector<std::byte>& to,
   return std::nullopt;
 }
 
-// Sends the first frame, whose buffers exceed the limit of one call, or must be copied.
+// Sends the first frame, whose buffers exceed the limit of one call, must be copied, or have lost
+// their key.
 bool tcp_wire::send_copied() noexcept
 try
 {
@@ -325,9 +326,8 @@ void tcp_wire::finish() noexcept
     if (!box(0).response)
       continue;
     pinned_buffers from;
-    bool blocked_by_key = false;
     std::size_t end = 0;
-    if (gather_batch(from, {&end, 1}, blocked_by_key) != 0)
+    if (gather_batch(from, {&end, 1}) != 0)
       link_->send_last(from.view());
     else if (responder_.hostile_source(box(0)) == nullptr || !send_last_copied())
       break;

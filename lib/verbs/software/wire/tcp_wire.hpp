@@ -92,8 +92,9 @@ private:
   bool fill_one();
   void drop_superseded() noexcept;
   bool send_batch(std::size_t limit);
-  std::size_t gather_batch(
-    pinned_buffers& to, std::span<std::size_t> ends, bool& blocked_by_key) noexcept;
+  bool gather(const protocol::frame& of, std::uint32_t offset, pinned_buffers& to,
+    std::uint64_t& done) noexcept;
+  std::size_t gather_batch(pinned_buffers& to, std::span<std::size_t> ends) noexcept;
   bool send_copied() noexcept;
   bool send_last_copied() noexcept;
   std::optional<protocol::detail> copy_frame(std::vector<std::byte>& to, iovec& whole);
