@@ -228,7 +228,7 @@ TEST_CASE("loads and stores of a cell are linearizable with processes that stop 
 {
   std::size_t completed = 0;
   unsigned torn = 0;
-  for (std::uint64_t seed = 0; seed != share(4000); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(4000); ++seed)
   {
     random_history history(seed);
     history.run();

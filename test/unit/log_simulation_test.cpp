@@ -350,7 +350,7 @@ struct log_history
 TEST_CASE("entries of a log are lost, changed and repeated by no process that stops or dies")
 {
   events all;
-  for (std::uint64_t seed = 0; seed != share(1600); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(1600); ++seed)
   {
     log_history history(seed);
     history.run();

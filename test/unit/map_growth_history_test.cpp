@@ -353,7 +353,7 @@ TEST_CASE("operations of a map that grows are linearizable with processes that s
   std::size_t scans = 0;
   std::size_t cancelled = 0;
   std::size_t full = 0;
-  for (std::uint64_t seed = 0; seed != share(600); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(600); ++seed)
   {
     growth_history history(seed);
     history.run();

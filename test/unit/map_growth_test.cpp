@@ -64,7 +64,7 @@ TEST_CASE("a change of a map frees its block in the table from which it has take
 {
   constexpr std::size_t inserted = 9;
   std::size_t aborted = 0;
-  for (std::uint64_t seed = 1; seed != share(400); ++seed)
+  for (std::uint64_t seed = 1; seed != seeds_of(400); ++seed)
   {
     growing_map m(shape_of(1, 3, seed), 2);
     const table_row& row = m.row;

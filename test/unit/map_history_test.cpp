@@ -246,7 +246,7 @@ TEST_CASE("operations of a map are linearizable with processes that stop and die
   std::size_t retries = 0;
   std::size_t leaks = 0;
   std::size_t allocations = 0;
-  for (std::uint64_t seed = 0; seed != share(2000); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(2000); ++seed)
   {
     random_history history(seed);
     history.run();

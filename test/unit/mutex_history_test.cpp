@@ -65,7 +65,7 @@ TEST_CASE("a mutex has one holder at a time with processes that stop and die")
   std::size_t takes = 0, renewals = 0, cancelled = 0;
   unsigned skipped = 0, ended_leases = 0, failed_tries = 0, tried = 0, lost = 0, late = 0,
            at_once = 0;
-  for (std::uint64_t seed = 0; seed != share(700); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(700); ++seed)
   {
     mutex_history history(seed);
     INFO("seed " << seed);

@@ -297,7 +297,7 @@ TEST_CASE("a cancelled operation leaves the mutex free")
 {
   unsigned cancelled = 0;
   const bool tries = GENERATE(false, true);
-  for (std::uint64_t seed = 0; seed != 2000; ++seed)
+  for (std::uint64_t seed = 0; seed != share(2000); ++seed)
   {
     INFO("seed " << seed);
     mutex_simulation s(seed);
@@ -320,7 +320,7 @@ TEST_CASE("a cancelled operation leaves the mutex free")
 TEST_CASE("a cancelled wait for a mutex does not delay those behind it")
 {
   unsigned cancelled = 0;
-  for (std::uint64_t seed = 0; seed != 2000; ++seed)
+  for (std::uint64_t seed = 0; seed != share(2000); ++seed)
   {
     INFO("seed " << seed);
     mutex_simulation s(seed);

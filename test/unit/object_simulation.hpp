@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TEST_UNIT_OBJECT_SIMULATION_HPP
 #define BOOST_RDMA_TEST_UNIT_OBJECT_SIMULATION_HPP
 
-#include "common/sanitizers.hpp"
+#include "unit/simulated_seeds.hpp"
 
 #include <boost_rdma/detail/objects/step.hpp>
 
@@ -26,20 +26,17 @@ namespace test {
 
 namespace objects = rdma::detail::objects;
 
-constexpr bool sanitized = BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER;
-
-/// Number of seeds of a simulation. Sanitizers run a tenth: without threads and pointers they find
-/// nothing new in more of them.
-constexpr std::uint64_t share(std::uint64_t all)
+/// Number of seeds of a simulation of objects: half of them in an ordinary run.
+inline std::uint64_t seeds_of(std::uint64_t all)
 {
-  return sanitized ? all / 10 : all;
+  return exhaustive() ? all : share(all / 2);
 }
 
-/// Number of events that all seeds of a simulation must have. A tenth of the seeds has at least
-/// half of a tenth, and may lack rare ones.
-constexpr std::uint64_t least(std::uint64_t events)
+/// Number of events that these seeds must have, of those that all seeds have. A part of the seeds
+/// has at least half of its part.
+inline std::uint64_t least(std::uint64_t events)
 {
-  return sanitized ? events / 20 : events;
+  return exhaustive() ? events : share(events / 2) / 2;
 }
 
 /// Processes that run state machines of remote objects on memory of the worst conforming device.

@@ -551,7 +551,7 @@ template <std::size_t Size>
 void run_histories(std::uint64_t capacity)
 {
   ring_events events;
-  for (std::uint64_t seed = 0; seed != share(500); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(500); ++seed)
   {
     ring_history<Size> history(seed, capacity, events);
     history.run();

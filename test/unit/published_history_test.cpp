@@ -409,7 +409,7 @@ struct published_history
 TEST_CASE("reads of published values are consistent with processes that stop and die")
 {
   published_counts counts;
-  for (std::uint64_t seed = 0; seed != share(4000); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(4000); ++seed)
   {
     published_history history(seed, counts);
     history.run();

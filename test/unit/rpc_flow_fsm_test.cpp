@@ -8,6 +8,7 @@
 #include "rpc/flow_fsm.hpp"
 
 #include "common/catch.hpp"
+#include "unit/simulated_seeds.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -211,7 +212,7 @@ TEST_CASE("two sides of an RPC flow never wait for each other, and never exceed 
     std::deque<std::size_t> items; // under way and unread
     std::size_t size = 0;          // of the next item
     std::uint64_t kept = 0;
-    for (int sent = 0; sent != 20'000;)
+    for (std::uint64_t sent = 0; sent != share(20'000);)
     {
       const bool writes = sender.may_write(size);
       REQUIRE((writes || !items.empty()));

@@ -27,7 +27,7 @@ namespace test::rpc_hostile_peer_test {
 TEST_CASE("a side of RPC keeps its limits and its memory, whatever the peer sends")
 {
   const bool peer_is_server = GENERATE(false, true);
-  const unsigned seeds = exhaustive() ? 10'000 : 200;
+  const unsigned seeds = exhaustive() ? 10'000 : 100;
   std::size_t ended = 0;
   const bool all = run_seeds(0, seeds,
     [&](unsigned seed)

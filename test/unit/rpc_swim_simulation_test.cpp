@@ -8,7 +8,7 @@
 #include "unit/swim_simulation.hpp"
 
 #include "common/catch.hpp"
-#include "common/device_traits.hpp"
+#include "unit/simulated_seeds.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -44,7 +44,7 @@ std::uint32_t bound(std::uint32_t members)
 TEST_CASE("members that are killed or stopped are found by all others, and no others are")
 {
   const unsigned seeds = exhaustive() ? 300 : 25;
-  for (unsigned seed = 0; seed != seeds; ++seed)
+  for (unsigned seed = 0; seed != share(seeds); ++seed)
   {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -70,7 +70,7 @@ TEST_CASE("members that are killed or stopped are found by all others, and no ot
 TEST_CASE("members that work do not stay failed while messages are lost and late")
 {
   const unsigned seeds = exhaustive() ? 200 : 15;
-  for (unsigned seed = 0; seed != seeds; ++seed)
+  for (unsigned seed = 0; seed != share(seeds); ++seed)
   {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -94,7 +94,7 @@ TEST_CASE("members that work do not stay failed while messages are lost and late
 TEST_CASE("both sides of a partition find the other to have failed, and come together after it")
 {
   const unsigned seeds = exhaustive() ? 200 : 15;
-  for (unsigned seed = 0; seed != seeds; ++seed)
+  for (unsigned seed = 0; seed != share(seeds); ++seed)
   {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -112,7 +112,7 @@ TEST_CASE("both sides of a partition find the other to have failed, and come tog
 TEST_CASE("members that are killed and started again at any time are known in the end")
 {
   const unsigned seeds = exhaustive() ? 200 : 15;
-  for (unsigned seed = 0; seed != seeds; ++seed)
+  for (unsigned seed = 0; seed != share(seeds); ++seed)
   {
     CAPTURE(seed);
     std::mt19937 random(seed);

@@ -124,7 +124,7 @@ TEST_CASE("a semaphore has as many holders as permits")
 TEST_CASE("a try for a permit fails only if no permit was free at one moment")
 {
   unsigned changes = 0;
-  for (std::uint64_t seed = 0; seed != share(3000); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(3000); ++seed)
   {
     INFO("seed " << seed);
     semaphore_simulation s(seed, 2);
@@ -244,7 +244,7 @@ TEST_CASE("a semaphore has no more holders than permits with processes that stop
 {
   std::size_t takes = 0, renewals = 0, cancelled = 0, full = 0;
   unsigned ended_leases = 0, failed_tries = 0, lost = 0, at_once = 0;
-  for (std::uint64_t seed = 0; seed != share(900); ++seed)
+  for (std::uint64_t seed = 0; seed != seeds_of(900); ++seed)
   {
     const std::size_t permits = 1 + seed % 3;
     semaphore_history history(seed, permits);
