@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Tests the end of queue pairs whose link is full, because the peer reads nothing.
+// Tests what queue pairs send over TCP to a peer that the test controls, and their end while the
+// link is full, because the peer reads nothing.
 
 #include "software/raw_peer.hpp"
 
@@ -43,6 +44,7 @@ struct full_link
   {
     pair_options with;
     with.max_peer_read_atomic = 32;
+    with.timeout = 0; // no request is repeated because of the time
     const auto lane = static_cast<unsigned>(all.size());
     answering& made = all.emplace_back(device, lane, with);
     if (!peer)
@@ -66,12 +68,14 @@ struct full_link
     of.psn = protocol::psn_add(of.psn, frames);
   }
 
-  void read(answering& of, std::size_t size)
+  void read(answering& of, std::size_t size) { read(of, m, size); }
+
+  void read(answering& of, const memory& from, std::size_t size)
   {
     protocol::header h;
     h.op = protocol::opcode::read_request;
-    h.address = m.address();
-    h.key = m.key();
+    h.address = from.address();
+    h.key = from.key();
     h.length = static_cast<std::uint32_t>(size);
     request(of, h, protocol::frame_count(size, segment));
   }
@@ -92,6 +96,27 @@ struct full_link
     h.op = protocol::opcode::send_only;
     h.payload = 8;
     request(of, h);
+  }
+
+  /// Says that there is no receive for the request with this number, which is then repeated.
+  void refuse(const answering& of, std::uint32_t psn)
+  {
+    protocol::header h;
+    h.dest_qp = of.target.e.qp()->qp_num;
+    h.psn = psn;
+    h.syndrome = protocol::syndrome_rnr | 1; // 10 us
+    protocol::header_bytes bytes;
+    const std::size_t size = encode(h, bytes);
+    requests.insert(requests.end(), bytes.begin(), bytes.begin() + size);
+  }
+
+  /// Fills the link, and returns when this queue pair has to wait for it.
+  void fill_before(answering& waiting)
+  {
+    fill();
+    send(waiting);
+    post();
+    await_message(waiting);
   }
 
   /// Sends the requests. The device reads all of them with one call.
@@ -117,6 +142,21 @@ struct full_link
     return what;
   }
 
+  /// Reads up to the next frame for this queue pair that is not an acknowledgement, or refuses a
+  /// request.
+  protocol::header next_of(const answering& which) const
+  {
+    for (;;)
+    {
+      const raw_peer::item what = next();
+      REQUIRE(what.is == raw_peer::item::kind::frame);
+      if (what.frame.dest_qp == which.target.peer_number()
+        && (what.frame.op != protocol::opcode::acknowledge
+          || !protocol::is_ack(what.frame.syndrome)))
+        return what.frame;
+    }
+  }
+
   static constexpr std::uint32_t segment = 256 * 1024; // as in target_endpoint::hello()
 
   verbs_device device;
@@ -128,6 +168,72 @@ struct full_link
 };
 
 } // namespace
+
+TEST_CASE("a send is acknowledged before the answer of the program is sent")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  full_link link;
+  answering& of = link.filler;
+  for (unsigned i = 0; i != 2; ++i) // requests and answers alternate
+  {
+    link.send(of);
+    link.post();
+    link.await_message(of);
+    REQUIRE(of.target.e.send(i, link.m.sge(0, 8)) == 0);
+    const protocol::header first = link.next().frame;
+    CHECK(first.op == protocol::opcode::acknowledge);
+    CHECK(protocol::psn_add(first.psn, 1) == of.psn);
+    CHECK(link.next().frame.op == protocol::opcode::send_only);
+  }
+}
+
+TEST_CASE("a frame that waits for its link is dropped when an earlier request is repeated")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  full_link link;
+  answering& of = link.add();
+  REQUIRE(of.target.e.send(1, link.m.sge(0, 8)) == 0);
+  const std::uint32_t psn = link.next_of(of).psn;
+  link.fill_before(of);
+  REQUIRE(of.target.e.send(2, link.m.sge(0, 100 * 1024)) == 0);
+  link.refuse(of, psn);
+  link.send(of);
+  link.post();
+  link.await_message(of);
+  CHECK(link.next_of(of).psn == psn);
+  const protocol::header second = link.next_of(of);
+  CHECK(second.psn == protocol::psn_add(psn, 1));
+  CHECK(second.payload == 100 * 1024);
+}
+
+TEST_CASE("a frame that waits for its link is not sent when its memory has been deregistered")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  full_link link;
+  answering& of = link.add();
+  memory gone(link.device, 64 * 1024);
+  SECTION("a request")
+  {
+    link.fill_before(of);
+    REQUIRE(of.target.e.send(1, gone.sge()) == 0);
+    gone.deregister();
+    while (of.target.e.state() == IBV_QPS_RTS)
+      link.next();
+    CHECK(of.target.e.sent().next().status == IBV_WC_LOC_PROT_ERR);
+  }
+  SECTION("an answer")
+  {
+    link.fill();
+    link.read(of, gone, gone.bytes().size());
+    link.send(of);
+    link.post();
+    link.await_message(of);
+    gone.deregister();
+    const protocol::header answer = link.next_of(of);
+    CHECK(answer.op == protocol::opcode::acknowledge);
+    CHECK(answer.syndrome == protocol::nak_remote_access);
+  }
+}
 
 TEST_CASE("the last answers of a queue pair arrive when it is destroyed while its link is full")
 {

@@ -175,6 +175,8 @@ TEST_CASE("links of peers without a queue pair are few and end after a time")
     links.push_back(std::make_unique<raw_peer>(v.port()));
     REQUIRE(v.send_hello(*links.back(), unknown));
   }
+  // 64 links, and 64 sockets of former links that the peers do not close.
+  CHECK(count_open_files() < before + 200 + 64 + 64 + 8);
   CHECK(std::count_if(links.begin(), links.end(), [](const auto& each) { return each->is_over(); })
     >= 100);
   CHECK(std::all_of(
@@ -196,6 +198,28 @@ TEST_CASE("a hello for a queue pair that does not become ready is refused after 
   const auto answer = v.send_hello(s, early);
   REQUIRE(answer);
   CHECK(protocol::is_not_ready(*answer));
+}
+
+TEST_CASE("a hello that gives way to later ones is refused")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  const endpoint idle(v.device);
+  REQUIRE(idle.to_init() == 0);
+  protocol::hello early = v.hello();
+  early.to.qp = idle.qp()->qp_num;
+  protocol::hello_bytes hello;
+  encode(early, hello);
+  const raw_peer s(v.port());
+  constexpr unsigned hellos = 64 + 8;
+  for (unsigned lane = 0; lane != hellos; ++lane)
+  {
+    rdma::software::wire::tcp_attach_bytes bytes;
+    encode(rdma::software::wire::attach_message{{.lane = lane, .number = 1}, hello}, bytes);
+    s.send(bytes.data(), bytes.size());
+  }
+  for (unsigned i = 0; i != hellos; ++i)
+    REQUIRE(s.next().is == raw_peer::item::kind::handshake);
 }
 
 TEST_CASE("an invalid frame ends the connection and the queue pair")

@@ -182,7 +182,8 @@ public:
   void owe(progress_target& s) noexcept;
 
   /// Sends the rest, ends the stream, and waits for the peer to close it: at most a second.
-  void linger(descriptor fd, std::vector<std::byte> bytes);
+  /// `is_strangers`: the peer has proven nothing, and shares a bound with all such peers.
+  void linger(descriptor fd, std::vector<std::byte> bytes, bool is_strangers);
 
 private:
   struct accepted_socket
@@ -201,6 +202,7 @@ private:
     std::int64_t until = 0;
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
+    bool is_strangers = false;
     bool ended = false;
     bool unwatched = false; // not in events_, because adding it has failed
   };
@@ -263,6 +265,7 @@ private:
   bool finish(closing_socket& l) noexcept;
   void serve_closing(int fd) noexcept;
   void take_closing_sockets() noexcept;
+  void limit_strangers() noexcept;
   void hang_up(descriptor& fd) noexcept;
 
   const device_settings settings_;

@@ -25,6 +25,7 @@ namespace {
 constexpr std::int64_t greeting_time = 2'000'000'000;
 constexpr std::int64_t closing_time = 1'000'000'000;
 constexpr std::size_t accepted_max = 64;
+constexpr std::ptrdiff_t strangers_closing_max = 64;
 constexpr unsigned accepts_max = 64;
 constexpr std::int64_t pause_time = 100'000'000;
 
@@ -171,9 +172,10 @@ void engine::expire(std::int64_t at) noexcept
   paused_until_ = at + pause_time;
 }
 
-void engine::linger(descriptor fd, std::vector<std::byte> bytes)
+void engine::linger(descriptor fd, std::vector<std::byte> bytes, bool is_strangers)
 {
   closing_socket l;
+  l.is_strangers = is_strangers;
   l.fd = std::move(fd);
   l.bytes = std::move(bytes);
   l.until = now() + closing_time;
@@ -197,6 +199,7 @@ void engine::take_closing_sockets() noexcept
     try
     {
       closing_sockets_.push_back(std::move(l));
+      limit_strangers();
     }
     catch (const std::bad_alloc&)
     {
@@ -206,6 +209,18 @@ void engine::take_closing_sockets() noexcept
   arriving_closing_sockets_.clear();
 }
 
+// A peer that has proven nothing can open links again and again, and not close its ends. The oldest
+// gives way.
+void engine::limit_strangers() noexcept
+{
+  if (std::ranges::count_if(closing_sockets_, &closing_socket::is_strangers)
+    <= strangers_closing_max)
+    return;
+  const auto oldest = std::ranges::find_if(closing_sockets_, &closing_socket::is_strangers);
+  hang_up(oldest->fd);
+  closing_sockets_.erase(oldest);
+}
+
 void engine::serve_closing(int fd) noexcept
 {
   const auto found = std::find_if(closing_sockets_.begin(), closing_sockets_.end(),
@@ -213,8 +228,7 @@ void engine::serve_closing(int fd) noexcept
   if (found == closing_sockets_.end() || !finish(*found))
     return;
   hang_up(found->fd);
-  std::swap(*found, closing_sockets_.back());
-  closing_sockets_.pop_back();
+  closing_sockets_.erase(found);
 }
 
 // Returns true if the socket can be closed. Reads to the end first, because closing with unread

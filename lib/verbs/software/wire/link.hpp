@@ -73,7 +73,7 @@ public:
   /// the path's context.
   bool connects(const path& there) const noexcept
   {
-    return is_proven_.load(std::memory_order_relaxed) && is_to(there) && !ended() && !inherited()
+    return is_proven() && is_to(there) && !ended() && !inherited()
       && !silent_.load(std::memory_order_relaxed);
   }
 
@@ -84,6 +84,8 @@ public:
     if (is_to(there))
       is_proven_.store(true, std::memory_order_relaxed);
   }
+
+  bool is_proven() const noexcept { return is_proven_.load(std::memory_order_relaxed); }
 
   /// Excludes this link from new attachments, because the peer does not answer through it.
   void avoid() noexcept { silent_.store(true, std::memory_order_relaxed); }

@@ -171,7 +171,7 @@ void tcp_link::end() noexcept
   auto rest = output_.end();
   try
   {
-    engine_.linger(std::move(socket_), std::move(rest));
+    engine_.linger(std::move(socket_), std::move(rest), !is_proven());
   }
   catch (const std::bad_alloc&)
   {
