@@ -91,13 +91,6 @@ public:
     return bytes;
   }
 
-  /// Returns true if the device has ended the connection and all bytes before have been received.
-  bool is_over() const
-  {
-    std::byte next{};
-    return ::recv(fd_, &next, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
-  }
-
   /// What the device has sent: a frame or a message of the link.
   struct item
   {
