@@ -7,7 +7,7 @@
 
 // Tests completion channels and progress without polling.
 
-#include "software/verbs_fixture.hpp"
+#include "software/verbs_channel.hpp"
 
 #include "common/allocations.hpp"
 #include "common/sleeping_threads.hpp"
@@ -23,7 +23,6 @@
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -31,59 +30,6 @@
 using namespace test;
 
 namespace {
-
-class channel
-{
-public:
-  explicit channel(const verbs_device& on)
-    : api_(on.api())
-    , channel_(api_.create_comp_channel(on.context()))
-  {
-    must(channel_ != nullptr, "create_comp_channel");
-  }
-  ~channel() { must(api_.destroy_comp_channel(channel_) == 0, "destroy_comp_channel"); }
-  channel(const channel&) = delete;
-  channel& operator=(const channel&) = delete;
-
-  ibv_comp_channel* get() const noexcept { return channel_; }
-  void unblock() const
-  {
-    const int flags = ::fcntl(channel_->fd, F_GETFL);
-    must(::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) == 0, "fcntl");
-  }
-  bool is_readable(std::chrono::milliseconds within) const
-  {
-    pollfd readable{channel_->fd, POLLIN, 0};
-    return ::poll(&readable, 1, static_cast<int>(within.count())) > 0;
-  }
-  /// Takes and acknowledges an event.
-  ibv_cq* take() const
-  {
-    ibv_cq* cq = nullptr;
-    void* user = nullptr;
-    if (api_.get_cq_event(channel_, &cq, &user) != 0)
-      return nullptr;
-    api_.ack_cq_events(cq, 1);
-    return cq;
-  }
-
-private:
-  const rdma::verbs::api& api_;
-  ibv_comp_channel* channel_;
-};
-
-void arm(const completions& cq, bool solicited = false)
-{
-  must(cq.get()->context->ops.req_notify_cq(cq.get(), solicited ? 1 : 0) == 0, "req_notify_cq");
-}
-
-/// Returns options for a queue pair whose completions raise events on the channel.
-pair_options with_events(const channel& on)
-{
-  pair_options result;
-  result.channel = on.get();
-  return result;
-}
 
 /// Two connected queue pairs; completions of the far one raise events.
 struct watched_pair

@@ -7,6 +7,7 @@
 
 // Tests two processes that represent two hosts.
 
+#include "software/verbs_channel.hpp"
 #include "software/verbs_processes.hpp"
 
 #include <algorithm>
@@ -14,8 +15,6 @@
 #include <memory>
 #include <random>
 #include <vector>
-
-#include <poll.h>
 
 using namespace test;
 
@@ -248,49 +247,62 @@ TEST_CASE("a waiting program that polled before receives the event when its peer
   rdma::software::device_settings quick;
   quick.retry_time_min = std::chrono::milliseconds(60);
   verbs_device d(quick);
-  ibv_comp_channel* channel = d.api().create_comp_channel(d.context());
-  REQUIRE(channel != nullptr);
+  const channel events(d);
+  pair_options o = with_events(events);
+  o.timeout = 1;
+  const endpoint e(d, o);
+  const memory m(d, 8);
+  const end_name peer = other.line().exchange(e.name(m));
+  connect_to(e, peer);
+  other.line().meet();
+  // Several times the device's limit for a silent peer, so that its timers are set and expire:
+  // requests to a queue pair that never answers fail meanwhile.
+  const verbs_device far;
+  const endpoint silent(far);
+  for (int i = 0; i < 4; ++i)
   {
-    pair_options o;
-    o.channel = channel;
-    o.timeout = 1;
-    endpoint e(d, o);
-    memory m(d, 8);
-    const end_name peer = other.line().exchange(e.name(m));
-    connect_to(e, peer);
-    other.line().meet();
-    // Several times the device's limit for a silent peer, so that its timers are set and expire:
-    // requests to a queue pair that never answers fail meanwhile.
-    const verbs_device far;
-    const endpoint silent(far);
-    for (int i = 0; i < 4; ++i)
-    {
-      endpoint lost(d, o);
-      connect_to(lost, silent.name());
-      REQUIRE(lost.write(1, m.sge(), peer.address, peer.key) == 0);
-      std::optional<ibv_wc> failed;
-      REQUIRE(until(
-        [&]
-        {
-          REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
-          REQUIRE(e.sent().next().status == IBV_WC_SUCCESS);
-          failed = lost.sent().poll();
-          return failed.has_value();
-        }));
-      CHECK(failed->status == IBV_WC_RETRY_EXC_ERR);
-    }
-    other.stop();
-    REQUIRE(d.context()->ops.req_notify_cq(e.sent().get(), 0) == 0);
-    REQUIRE(e.send(2, m.sge()) == 0); // a write may not need the peer on the same host
-    pollfd p{channel->fd, POLLIN, 0};
-    constexpr std::chrono::milliseconds limit = patience;
-    REQUIRE(::poll(&p, 1, static_cast<int>(limit.count())) == 1);
-    ibv_cq* told = nullptr;
-    void* context = nullptr;
-    REQUIRE(d.api().get_cq_event(channel, &told, &context) == 0);
-    d.api().ack_cq_events(told, 1);
-    CHECK(told == e.sent().get());
-    CHECK(e.sent().next().status == IBV_WC_RETRY_EXC_ERR);
+    endpoint lost(d, o);
+    connect_to(lost, silent.name());
+    REQUIRE(lost.write(1, m.sge(), peer.address, peer.key) == 0);
+    std::optional<ibv_wc> failed;
+    REQUIRE(until(
+      [&]
+      {
+        REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
+        REQUIRE(e.sent().next().status == IBV_WC_SUCCESS);
+        failed = lost.sent().poll();
+        return failed.has_value();
+      }));
+    CHECK(failed->status == IBV_WC_RETRY_EXC_ERR);
   }
-  CHECK(d.api().destroy_comp_channel(channel) == 0);
+  other.stop();
+  arm(e.sent());
+  REQUIRE(e.send(2, m.sge()) == 0); // a write may not need the peer on the same host
+  REQUIRE(events.is_readable(patience));
+  CHECK(events.take() == e.sent().get());
+  CHECK(e.sent().next().status == IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_CASE("a waiting program receives the event when its peer is killed")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // a NIC notices by time limits only
+  child other(&wait_connected);
+  const verbs_device d;
+  const channel events(d);
+  pair_options o = with_events(events);
+  o.timeout = 0; // none
+  o.rnr_retry = 7;
+  const endpoint e(d, o);
+  const memory m(d, 8);
+  const end_name peer = other.line().exchange(e.name(m));
+  connect_to(e, peer);
+  other.line().meet();
+  REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
+  REQUIRE(e.sent().next().status == IBV_WC_SUCCESS); // connected
+  arm(e.sent());
+  REQUIRE(e.send(2, m.sge()) == 0); // never finds a receive
+  other.kill();
+  REQUIRE(events.is_readable(patience));
+  CHECK(events.take() == e.sent().get());
+  CHECK(e.sent().next().status == IBV_WC_RETRY_EXC_ERR);
 }
