@@ -10,9 +10,10 @@
 #include "verbs/software/wire/local_socket.hpp"
 
 #include <cerrno>
+#include <map>
 #include <mutex>
 #include <new>
-#include <unordered_map>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -27,12 +28,12 @@ static_assert(2 * sizeof(lane_side) <= segment::rings_at);
 // With these seals the size cannot change: reading memory that was truncated would be a fault.
 constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The segments that this process has made, by inode. If the other end is in this process as well,
-// both use one mapping.
+// The segments that this process has made, by device and inode. If the other end is in this process
+// as well, both use one mapping.
 struct registry
 {
   std::mutex mutex;
-  std::unordered_map<ino_t, std::weak_ptr<segment>> made;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<segment>> made;
 
   static registry& of_process() noexcept
   {
@@ -90,7 +91,7 @@ std::shared_ptr<segment> segment::create(descriptor& fd) noexcept
   {
     const std::lock_guard lock(all.mutex);
     std::erase_if(all.made, [](const auto& each) { return each.second.expired(); });
-    all.made[status.st_ino] = made;
+    all.made[{status.st_dev, status.st_ino}] = made;
   }
   catch (const std::bad_alloc&)
   {
@@ -115,7 +116,7 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   {
     registry& all = registry::of_process();
     const std::lock_guard lock(all.mutex);
-    if (const auto found = all.made.find(status.st_ino); found != all.made.end())
+    if (const auto found = all.made.find({status.st_dev, status.st_ino}); found != all.made.end())
       if (std::shared_ptr<segment> here = found->second.lock())
         return here;
   }
