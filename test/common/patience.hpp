@@ -13,9 +13,13 @@
 
 namespace test {
 
+#ifndef BOOST_RDMA_TEST_PATIENCE // in seconds; test/mutations/run sets it
+#define BOOST_RDMA_TEST_PATIENCE 60
+#endif
+
 /// Time limit of a wait for an expected event: longer than anything takes on any machine. The
 /// absence of an event is tested by another event that happens instead.
-inline constexpr std::chrono::seconds patience{60};
+inline constexpr std::chrono::seconds patience{BOOST_RDMA_TEST_PATIENCE};
 
 /// Repeats the call until it returns true, without sleeping: polling makes progress. Returns false
 /// if the time limit expires.
