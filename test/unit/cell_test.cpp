@@ -224,6 +224,27 @@ TEST_CASE("a store that is cancelled at any point leaves no claim")
   CHECK(aborted < 40);
 }
 
+TEST_CASE("a store copies a word again that a late process has changed")
+{
+  object_simulation simulation(1, words);
+  value_bytes value = value_of(0);
+  objects::encode_cell(simulation.memory, std::as_bytes(std::span(value)));
+  bool stored = false;
+  simulation.start<store>(
+    0, store(1), [&stored](const rdma::error_code& ec, store& s) { stored = !ec && s.stored(); });
+  while (cell_head::of(simulation.memory[0]).phase != cell_head::phase::copying)
+    REQUIRE(simulation.turn());
+  simulation.memory[1] = objects::cell_word{9, objects::tag_mask}.packed();
+  while (simulation.turn())
+    ;
+  CHECK(stored);
+  objects::tag version = 0;
+  // The head and the current copy
+  REQUIRE(objects::decode_cell(std::span(simulation.memory).first(1 + words / 2),
+    std::as_writable_bytes(std::span(value)), version));
+  CHECK(value == value_of(1));
+}
+
 TEST_CASE("loads and stores of a cell are linearizable with processes that stop and die")
 {
   std::size_t completed = 0;
