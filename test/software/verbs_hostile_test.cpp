@@ -177,8 +177,8 @@ TEST_CASE("links of peers without a queue pair are few and end after a time")
     REQUIRE(v.send_hello(*links.back(), unknown));
   }
   await_accepts(v.port());
-  // At most 64 accepted sockets, 64 links, 64 sockets of former links that the peers do not close,
-  // and those of one turn of the engine.
+  // The device has at most 64 accepted sockets, 64 links, 64 sockets of former links that the peers
+  // do not close, and what the engine's thread makes in one turn.
   CHECK(count_open_files() < before + peers + 4 * 64);
   CHECK(std::all_of(
     links.begin(), links.end(), [](const auto& each) { return each->receive(1).empty(); }));

@@ -28,7 +28,7 @@ namespace {
 class busy_target final : public wire::progress_target
 {
 public:
-  static constexpr unsigned times = 20; // more than a thread works in a row
+  static constexpr unsigned times = 20; // more often than one thread serves in a row
 
   busy_target(wire::local_link& peer, wire::lane_use lane, wire::served_link& by)
     : peer_(peer)
