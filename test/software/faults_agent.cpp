@@ -23,7 +23,7 @@ namespace {
 struct agent_round : agent_fixture
 {
   agent_round()
-    : agent_fixture({}, faulty_round_options())
+    : agent_fixture({}, options())
   {
   }
 
@@ -126,7 +126,7 @@ struct agent_round : agent_fixture
 
   [[nodiscard]] bool serves_next()
   {
-    near.emplace(io, client_context, faulty_round_options());
+    near.emplace(io, client_context, options());
     connect(*near, far);
     memory_record granted;
     near->agent().async_allocate(4096, granted.handler());
@@ -135,9 +135,17 @@ struct agent_round : agent_fixture
     granted.value = {};
     if (!all_back())
       return false;
-    near.emplace(io, client_context, faulty_round_options());
+    near.emplace(io, client_context, options());
     connect(*near, far); // the next round begins without agents
     return true;
+  }
+
+  /// No connect is part of a round.
+  static rdma::queue_pair_options options()
+  {
+    rdma::queue_pair_options result = faulty_round_options();
+    result.connect_timeout = rdma::queue_pair_options().connect_timeout;
+    return result;
   }
 
   /// Returns an agent whose peer may be without one for lack of memory.

@@ -146,7 +146,8 @@ public:
       {
         if (what->type == message_type::disconnected && what->transaction == last.transaction)
           return true;
-        others.push_back(*what);
+        if (what->type != message_type::disconnected || what->remote_id != last.local_id)
+          others.push_back(*what); // and not an earlier answer, if `last` was sent twice
       }
       return false;
     };

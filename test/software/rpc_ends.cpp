@@ -358,15 +358,13 @@ TEST_CASE("a client gives up on a server that is not one")
   const rdma::context context = make_context();
   rpc::client_options options;
   options.stream.transports = rdma::stream_transports::tcp;
-  options.queue_pair.connect_timeout = 100ms;
-  rpc::client client(io, context, options);
-  tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
-  plain_record r;
-  client.async_connect(acceptor.local_endpoint(), r.handler());
-  tcp::socket server = acceptor.accept();
-  error_code expected = rdma::error::handshake_timeout;
+  error_code expected;
   std::vector<std::byte> answer;
-  SECTION("and sends nothing") {}
+  SECTION("and sends nothing")
+  {
+    options.queue_pair.connect_timeout = 100ms;
+    expected = rdma::error::handshake_timeout;
+  }
   SECTION("and sends something else")
   {
     answer.resize(100);
@@ -384,9 +382,15 @@ TEST_CASE("a client gives up on a server that is not one")
   }
   SECTION("or closes")
   {
-    server.close();
     expected = rdma::error::peer_closed;
   }
+  rpc::client client(io, context, options);
+  tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+  plain_record r;
+  client.async_connect(acceptor.local_endpoint(), r.handler());
+  tcp::socket server = acceptor.accept();
+  if (expected == rdma::error::peer_closed)
+    server.close();
   if (!answer.empty())
     asio::write(server, asio::buffer(answer));
   REQUIRE(run_until(io, [&] { return r.done(); }));

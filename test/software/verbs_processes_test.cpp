@@ -249,12 +249,13 @@ TEST_CASE("a waiting program that polled before receives the event when its peer
   verbs_device d(quick);
   const channel events(d);
   pair_options o = with_events(events);
-  o.timeout = 1;
+  o.timeout = 17; // for a peer that is late, but not stopped
   const endpoint e(d, o);
   const memory m(d, 8);
   const end_name peer = other.line().exchange(e.name(m));
   connect_to(e, peer);
   other.line().meet();
+  o.timeout = 1;
   // Several times the device's limit for a silent peer, so that its timers are set and expire:
   // requests to a queue pair that never answers fail meanwhile.
   const verbs_device far;
