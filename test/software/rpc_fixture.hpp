@@ -49,6 +49,24 @@ inline rdma::rpc::client_options client_by(rdma::stream_transports transports)
   return options;
 }
 
+/// A port that no other program gets, even while nobody listens there.
+class reserved_port
+{
+public:
+  explicit reserved_port(asio::io_context& io)
+    : socket_(io)
+  {
+    socket_.open(asio::ip::tcp::v4());
+    socket_.set_option(asio::socket_base::reuse_address(true));
+    socket_.bind({asio::ip::address_v4::loopback(), 0});
+  }
+
+  [[nodiscard]] asio::ip::tcp::endpoint endpoint() const { return socket_.local_endpoint(); }
+
+private:
+  asio::ip::tcp::socket socket_;
+};
+
 /// A server and a client that is not connected, as on two hosts.
 struct rpc_pair
 {

@@ -63,11 +63,13 @@ rpc::group_options idle()
 struct member
 {
   explicit member(asio::io_context& io)
-    : context(make_context())
-    , server(io, context, {asio::ip::address_v4::loopback(), 0})
+    : port(io)
+    , context(make_context())
+    , server(io, context, port.endpoint())
   {
   }
 
+  reserved_port port; // also for the next server
   rdma::context context;
   rpc::server server;
   std::optional<rpc::group> group;

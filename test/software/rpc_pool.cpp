@@ -50,12 +50,6 @@ using refuse = rpc::method<"refuse/1", rpc::nothing, rpc::nothing>;
 
 const tcp::endpoint any_port{asio::ip::address_v4::loopback(), 0};
 
-// Returns a port that nobody listens on.
-tcp::endpoint nobody(asio::io_context& io)
-{
-  return tcp::acceptor(io, any_port).local_endpoint();
-}
-
 // A server that ends and comes back on its port.
 struct host
 {
@@ -63,6 +57,7 @@ struct host
     : io(of)
     , id(number)
     , options(std::move(how))
+    , port(of)
   {
     start();
   }
@@ -70,7 +65,6 @@ struct host
   void start()
   {
     server.emplace(io, context, endpoint, options);
-    endpoint = server->local_endpoint();
     server->handle<who>([this](rpc::nothing) { return id; });
     server->handle<wait_for_test>([this](std::uint64_t number, rpc::responder<wait_for_test> answer)
       { waiting.emplace_back(number, std::move(answer)); });
@@ -102,7 +96,8 @@ struct host
   std::int32_t id;
   rpc::server_options options;
   rdma::context context = make_context();
-  tcp::endpoint endpoint = any_port;
+  const reserved_port port;
+  const tcp::endpoint endpoint = port.endpoint();
   std::deque<std::pair<std::uint64_t, rpc::responder<wait_for_test>>> waiting;
   error_code refused_with = rdma::error::overloaded;
   int refused = 0;
@@ -323,9 +318,11 @@ TEST_CASE("a call fails with the error of connecting when no server can be reach
   options.client.queue_pair.connect_timeout = 100ms;
   options.client.stream.transports = rdma::stream_transports::tcp;
   tcp::acceptor silent(io, any_port);
+  const reserved_port nobody(io);
+  const reserved_port nobody_either(io);
   const bool answers_never = GENERATE(false, true);
   const std::vector<tcp::endpoint> servers{
-    nobody(io), answers_never ? silent.local_endpoint() : nobody(io)};
+    nobody.endpoint(), answers_never ? silent.local_endpoint() : nobody_either.endpoint()};
   rpc::client_pool pool(io, context, servers, options);
   for (int i = 0; i != 3; ++i)
   {
@@ -364,8 +361,9 @@ TEST_CASE("a call that waits for a connection ends by its deadline, or when it i
   asio::io_context io;
   const rdma::context context = make_context();
   tcp::acceptor silent(io, any_port);
+  const reserved_port nobody(io);
   std::optional<rpc::client_pool> pool;
-  pool.emplace(io, context, std::vector{silent.local_endpoint(), nobody(io)});
+  pool.emplace(io, context, std::vector{silent.local_endpoint(), nobody.endpoint()});
   asio::cancellation_signal signal;
   record<std::int32_t> r;
   record<std::int32_t> other;
@@ -551,7 +549,7 @@ TEST_CASE("a pool with options out of range is not made")
 {
   asio::io_context io;
   const rdma::context context = make_context();
-  std::vector<tcp::endpoint> servers{nobody(io)};
+  std::vector<tcp::endpoint> servers{{asio::ip::address_v4::loopback(), 1}};
   rpc::client_pool_options options;
   SECTION("no servers")
   {
@@ -611,19 +609,20 @@ TEST_CASE("a pool works while several threads run its io_context and a server re
     site(asio::io_context& of, const rdma::context& by)
       : executor(asio::make_strand(of))
       , context(&by)
+      , port(of)
     {
       start();
     }
     void start()
     {
       server.emplace(executor, *context, endpoint);
-      endpoint = server->local_endpoint();
       server->handle<add>([](const numbers& n) { return n.a + n.b; });
       server->start();
     }
     asio::any_io_executor executor;
     const rdma::context* context;
-    tcp::endpoint endpoint = any_port;
+    const reserved_port port;
+    const tcp::endpoint endpoint = port.endpoint();
     std::optional<rpc::server> server;
   };
   site a(io, far_context);
