@@ -179,6 +179,7 @@ public:
       , memory(context, connections * 2 * message_size)
     {
       options.device = rdma::software::device_name;
+      options.confirm_timeout = options.connect_timeout; // many connect at the same time
       if (depth != 0)
         options.send_depth = options.receive_depth = depth;
     }

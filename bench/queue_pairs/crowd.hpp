@@ -53,14 +53,17 @@ public:
     : side_(io_, plan)
     , control_(control)
     , asked_(io_, descriptor)
-    , acceptor_(io_, side_.context, {asio::ip::address_v4::loopback(), 0}, options(limit))
+    , acceptor_(io_, side_.context, any_port, options(limit))
+    , honest_acceptor_(io_, side_.context, any_port, options(answer_time_max))
   {
     const std::uint32_t number = rdma::queue_pair(io_, side_.context, side_.options).number();
     constexpr std::uint16_t first_port = 20480; // doc/software_device.md
     constexpr int index_shift = 14;
-    control.send(server_address{acceptor_.local_endpoint().port(),
-      static_cast<std::uint16_t>(first_port + (number >> index_shift))});
-    accept();
+    control.send(
+      server_address{acceptor_.local_endpoint().port(), honest_acceptor_.local_endpoint().port(),
+        static_cast<std::uint16_t>(first_port + (number >> index_shift))});
+    accept(acceptor_);
+    accept(honest_acceptor_);
     wait_for_parent();
     io_.run();
     asked_.release();
@@ -93,16 +96,16 @@ private:
     return how;
   }
 
-  void accept()
+  void accept(rdma::acceptor& by)
   {
-    acceptor_.async_accept(
-      [this](rdma::error_code ec, rdma::queue_pair accepted)
+    by.async_accept(
+      [this, &by](rdma::error_code ec, rdma::queue_pair accepted)
       {
         check(ec);
         const auto added = peers_.emplace(peers_.end(), side_.context, std::move(accepted));
         added->echo.start(
           [this, added] { asio::post(io_, [this, added] { peers_.erase(added); }); });
-        accept();
+        accept(by);
       });
   }
 
@@ -120,12 +123,15 @@ private:
       });
   }
 
+  static inline const asio::ip::tcp::endpoint any_port{asio::ip::address_v4::loopback(), 0};
+
   asio::io_context io_{1};
   rdma_side side_;
   control_channel& control_;
   asio::posix::stream_descriptor asked_;
   std::list<peer> peers_;
   rdma::acceptor acceptor_;
+  rdma::acceptor honest_acceptor_;
 };
 
 /// Makes round trips at a fixed rate and records their times in nanoseconds.
@@ -217,7 +223,7 @@ inline void run_honest(
   for (std::size_t i = 0; i < count; ++i)
   {
     honest_client& each = clients.emplace_back(side, interval, times);
-    each.peer().async_connect({asio::ip::address_v4::loopback(), address.port}, check);
+    each.peer().async_connect({asio::ip::address_v4::loopback(), address.honest_port}, check);
     io.run();
     io.restart();
     rdma_side::check_wire(each.peer(), plan.wire);

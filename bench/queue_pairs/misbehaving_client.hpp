@@ -46,6 +46,7 @@ using std::chrono::milliseconds;
 struct server_address
 {
   std::uint16_t port = 0;        // of the acceptor
+  std::uint16_t honest_port = 0; // of the acceptor that waits longer for a silent client
   std::uint16_t device_port = 0; // of the software device
 };
 

@@ -62,6 +62,7 @@ public:
     }
     options.send_depth = std::max(options.send_depth, 2 * plan.in_flight);
     options.receive_depth = std::max(options.receive_depth, 2 * plan.in_flight);
+    options.confirm_timeout = options.connect_timeout; // many connect at the same time
   }
 
   /// Opens the software device with one wire. The process must not have opened it before.
