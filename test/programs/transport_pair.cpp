@@ -282,6 +282,7 @@ try
     {
       options.confirm_timeout = std::chrono::seconds(10);
       options.connect_timeout = std::chrono::seconds(30);
+      options.timeout = 20; // 4.3 s for the device's connection, too
     }
     else if (*word == "--device" && word + 1 != words.end())
       options.device = *++word;
