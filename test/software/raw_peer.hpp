@@ -70,6 +70,8 @@ public:
     // The other end may have disconnected already.
     [[maybe_unused]] const ssize_t n = ::send(fd_, what, size, MSG_NOSIGNAL);
   }
+  /// Returns false if the other end has refused an earlier byte.
+  bool takes_a_byte() const { return ::send(fd_, "", 1, MSG_NOSIGNAL) == 1; }
   /// Shuts down the sending direction.
   void finish() const { ::shutdown(fd_, SHUT_WR); }
   /// Returns the received bytes up to the end of the connection, at most `size`.

@@ -187,6 +187,33 @@ TEST_CASE("a send is acknowledged before the answer of the program is sent")
   }
 }
 
+TEST_CASE("requests of more than one turn leave although no program calls the device")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr std::size_t count = 3000; // a turn sends at most 16 times 63 frames
+  verbs_device device;
+  pair_options with;
+  with.timeout = 0; // no timer
+  with.depth = count;
+  with.completions = count;
+  const target_endpoint target(device, 0, with);
+  const raw_peer peer(target.port());
+  REQUIRE(target.handshake(peer, target.hello()));
+  const memory m(device, 8);
+  ibv_sge element = m.sge();
+  std::vector<ibv_send_wr> list(count);
+  for (std::size_t i = 0; i != count; ++i)
+  {
+    list[i].next = i + 1 != count ? &list[i + 1] : nullptr;
+    list[i].sg_list = &element;
+    list[i].num_sge = 1;
+    list[i].opcode = IBV_WR_SEND;
+  }
+  REQUIRE(target.e.post(list[0]) == 0);
+  for (std::size_t i = 0; i != count; ++i)
+    REQUIRE(peer.next().frame.op == protocol::opcode::send_only);
+}
+
 TEST_CASE("a frame that waits for its link is dropped when an earlier request is repeated")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);

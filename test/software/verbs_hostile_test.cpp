@@ -187,6 +187,23 @@ TEST_CASE("links of peers without a queue pair are few and end after a time")
   CHECK(v.handshake(raw_peer(v.port()), v.hello()));
 }
 
+TEST_CASE("a link that ends shows its end and still takes what its peer sends")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  protocol::hello unknown = v.hello();
+  unknown.to.qp ^= 1;
+  // The device closes its socket after a time. A peer that is late tries again.
+  CHECK(until(
+    [&]
+    {
+      const raw_peer peer(v.port());
+      REQUIRE(v.send_hello(peer, unknown));
+      REQUIRE(peer.receive(1).empty());
+      return peer.takes_a_byte() && peer.takes_a_byte();
+    }));
+}
+
 TEST_CASE("hellos for a queue pair that does not become ready are refused, later or at once")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);

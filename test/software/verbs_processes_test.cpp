@@ -32,6 +32,24 @@ bool wait_connected(const out_of_band& line)
   return true;
 }
 
+/// A queue pair whose requests have no time limit, and a peer in another process.
+struct end_without_timers
+{
+  static pair_options options(const channel& events)
+  {
+    pair_options result = with_events(events);
+    result.timeout = 0;
+    return result;
+  }
+
+  child<bool (*)(const out_of_band&)> other{&wait_connected};
+  verbs_device d;
+  channel events{d};
+  endpoint e{d, options(events)};
+  memory m{d, 8};
+  end_name peer = other.line().exchange(e.name(m));
+};
+
 } // namespace
 
 TEST_CASE("two processes exchange messages and access each other's memory")
@@ -287,23 +305,22 @@ TEST_CASE("a waiting program that polled before receives the event when its peer
 TEST_CASE("a waiting program receives the event when its peer is killed")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // a NIC notices by time limits only
-  child other(&wait_connected);
-  const verbs_device d;
-  const channel events(d);
-  pair_options o = with_events(events);
-  o.timeout = 0; // none
-  o.rnr_retry = 7;
-  const endpoint e(d, o);
-  const memory m(d, 8);
-  const end_name peer = other.line().exchange(e.name(m));
-  connect_to(e, peer);
-  other.line().meet();
-  REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
+  std::unique_ptr<end_without_timers> end;
+  // The end with the smaller number connects, and then has a timer of that, too.
+  do
+    end = std::make_unique<end_without_timers>();
+  while (end->e.qp()->qp_num < end->peer.qp);
+  const endpoint& e = end->e;
+  const memory& m = end->m;
+  connect_to(e, end->peer);
+  end->other.line().meet();
+  REQUIRE(e.write(1, m.sge(), end->peer.address, end->peer.key) == 0);
   REQUIRE(e.sent().next().status == IBV_WC_SUCCESS); // connected
   arm(e.sent());
-  REQUIRE(e.send(2, m.sge()) == 0); // never finds a receive
-  other.kill();
-  REQUIRE(events.is_readable(patience));
-  CHECK(events.take() == e.sent().get());
+  end->other.stop(); // so that it does not answer, and no timer repeats the request
+  REQUIRE(e.send(2, m.sge()) == 0);
+  end->other.kill();
+  REQUIRE(end->events.is_readable(patience));
+  CHECK(end->events.take() == e.sent().get());
   CHECK(e.sent().next().status == IBV_WC_RETRY_EXC_ERR);
 }
