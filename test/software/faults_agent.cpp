@@ -140,7 +140,7 @@ struct agent_round : agent_fixture
     return true;
   }
 
-  /// No connect is part of a round.
+  /// A round makes no connection, so connecting has the default time limit.
   static rdma::queue_pair_options options()
   {
     rdma::queue_pair_options result = faulty_round_options();

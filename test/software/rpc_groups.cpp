@@ -594,7 +594,7 @@ TEST_CASE("a barrier ends at every member when all have entered it")
 
 TEST_CASE("a barrier ends without members that fail or come too late")
 {
-  members m(5, 4); // none passes on the answers of another one, which is late
+  members m(5, 4); // all are the root's children: none has to wait for the late one
   m.start();
   CHECK(m.call<ranks>(0, 0).answered == 5); // makes the connections
   m.all[2].server.close();

@@ -399,7 +399,7 @@ TEST_CASE("address handles belong to their domain and end with the device")
   CHECK(error(s.far,
           [](std::uint8_t* at)
           {
-            at[20] = 0x44; // a header of four words, with its checksum: 0x100 more
+            at[20] = 0x44; // a header of four words, whose checksum is 0x100 more
             const unsigned sum = (at[30] << 8 | at[31]) + 0x100u;
             at[30] = static_cast<std::uint8_t>(sum >> 8);
             at[31] = static_cast<std::uint8_t>(at[31] + (sum >> 16));

@@ -186,7 +186,7 @@ TEST_CASE("a child of fork() that uses its parent's queue pair has no effect on 
   const std::string end = in_child(
     [&]
     {
-      // It waits for ever if a thread of its parent had a lock of the device when it was forked.
+      // It waits for ever if a thread of its parent held a lock of the device during fork().
       ::alarm(5);
       (void)c.a.write(2, near.sge(), far.address(), far.key());
       for (int i = 0; i != 100; ++i)

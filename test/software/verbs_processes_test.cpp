@@ -306,7 +306,7 @@ TEST_CASE("a waiting program receives the event when its peer is killed")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // a NIC notices by time limits only
   std::unique_ptr<end_without_timers> end;
-  // The end with the smaller number connects, and then has a timer of that, too.
+  // The end with the smaller number connects. Its timer for that would find the end of the peer.
   do
     end = std::make_unique<end_without_timers>();
   while (end->e.qp()->qp_num < end->peer.qp);
