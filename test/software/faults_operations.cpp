@@ -155,6 +155,37 @@ TEST_CASE("operations of queue pairs that are made while system calls fail end o
   with_failing_calls<host_pair>(false);
 }
 
+// A new io_context has no room for a timer: what ends only by a time limit does not end here.
+TEST_CASE("a batch that is posted while all allocations fail ends once")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places
+  const rdma::context near_context = make_context();
+  const rdma::context far_context = make_context();
+  const rdma::memory_region region(far_context, 64, exposed);
+  const rdma::registered_buffer local = near_context.allocate(64);
+  bool failed = true;
+  for (std::size_t n = 0; failed; ++n)
+  {
+    CAPTURE(n);
+    asio::io_context io;
+    rdma::queue_pair near(io, near_context);
+    rdma::queue_pair far(io, far_context);
+    connect(near, far);
+    faulty_round round(io, fault::allocations);
+    for (int i = 0; i != 3; ++i)
+      round.start([&](auto h) { near.async_write(local, region.remote(), h); });
+    rdma::batch batch;
+    for (int i = 0; i != 4; ++i) // a device may have room for some of it
+      batch.write(local, region.remote());
+    failing_allocations failures(n, true);
+    const auto& submitted = round.start([&](auto h) { near.async_submit(batch, h); });
+    round.await(submitted);
+    failures.stop();
+    failed = failures.failed() != 0;
+    round.check();
+  }
+}
+
 TEST_CASE("an io_context with pending operations is destroyed without memory")
 {
   const auto mark = std::make_shared<int>();

@@ -5,11 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "common/allocations.hpp"
 #include "software/verbs_failure.hpp"
 
 #include "verbs/software/protocol/work_queue.hpp"
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <memory>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -472,4 +477,54 @@ TEST_CASE("the peer refuses the key of a deregistered region")
   s.check(r, refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   if (again != nullptr)
     CHECK(c.far.api().dereg_mr(again) == 0);
+}
+
+TEST_CASE("a list of work requests for which there is no memory is not posted")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  connected c;
+  memory near(c.near, 8);
+  memory far(c.far, 8);
+  constexpr std::size_t count = 48;
+  ibv_sge element = near.sge();
+  std::array<ibv_send_wr, count> list{};
+  for (std::size_t i = 0; i != count; ++i)
+  {
+    list[i].wr_id = i;
+    list[i].opcode = IBV_WR_RDMA_WRITE;
+    list[i].sg_list = &element;
+    list[i].num_sge = 1;
+    list[i].wr.rdma.remote_addr = far.address();
+    list[i].wr.rdma.rkey = far.key();
+    list[i].next = i + 1 != count ? &list[i + 1] : nullptr;
+  }
+  ibv_send_wr* bad = nullptr;
+  const auto post = [&](std::size_t allowed)
+  {
+    const failing_allocations failures(allowed, true);
+    const int error = ibv_post_send(c.a.qp(), list.data(), &bad);
+    return std::pair(error, failures.failed() != 0);
+  };
+  std::size_t refused = 0;
+  for (;;)
+  {
+    const auto [error, failed] = post(refused);
+    if (!failed)
+    {
+      CHECK(error == 0);
+      break;
+    }
+    CHECK(error == ENOMEM);
+    CHECK(bad == list.data());
+    CHECK_FALSE(c.a.sent().poll());
+    ++refused;
+  }
+  CHECK(refused != 0);
+  for (std::size_t i = 0; i != count; ++i)
+  {
+    const ibv_wc wc = c.a.sent().next();
+    CHECK(wc.wr_id == i);
+    CHECK(wc.status == IBV_WC_SUCCESS);
+  }
+  CHECK_FALSE(c.a.sent().poll());
 }

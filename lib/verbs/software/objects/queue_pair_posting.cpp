@@ -147,6 +147,7 @@ int queue_pair_base::post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole)
   int error = 0;
   std::uint64_t bytes = 0;
   std::uint64_t posted = 0;
+  ibv_send_wr* const first = wr;
   {
     const std::lock_guard lock(sends.mutex);
     posted = sends.posted.load(std::memory_order_relaxed);
@@ -161,10 +162,15 @@ int queue_pair_base::post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole)
         error = ENOMEM; // ibv_post_send(3): full, or completions that were never polled
       protocol::send_request* const place = error == 0 ? sends.enter(posted) : nullptr;
       if (error == 0 && place == nullptr)
+      {
+        // No memory. Whoever keeps below max_send_wr does not expect that a part of the list is
+        // posted, the end of which no completion may report.
         error = ENOMEM;
+        whole = true;
+      }
       if (error != 0)
       {
-        *bad = wr;
+        *bad = whole ? first : wr;
         while (whole && posted != before)
           sends.leave(--posted);
         break;
