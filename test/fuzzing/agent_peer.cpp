@@ -21,6 +21,15 @@
 namespace test::agent_simulation {
 namespace {
 
+/// The attacker's end of the channel.
+class peer final : public side
+{
+public:
+  using side::side;
+
+  void on_arrived() override { channel_.give_back(channel_.take().receive); }
+};
+
 class attacked final : public program
 {
 public:
@@ -31,8 +40,8 @@ public:
     agent_message::encoded bytes = message().encode();
     if (w.one_in(40))
       bytes[w.random() % bytes.size()] = w.random.byte();
-    inbox.emplace_back(w.now, bytes);
-    receive();
+    channel_.put(bytes, w.now);
+    on_arrived();
   }
 
   void check()
@@ -170,10 +179,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace test::agent_simulation;
   world w{test::dice(std::span(data, size))};
   w.is_hostile = true;
-  side peer(w); // only its inbox is used
+  peer other(w);
   attacked own(w);
-  own.join(peer);
-  peer.die();
+  own.join(other);
+  other.join(own);
   run(w, own);
   return 0;
 }

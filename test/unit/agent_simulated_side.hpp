@@ -10,7 +10,7 @@
 
 #include "agent/lease_tables.hpp"
 #include "agent/request_table.hpp"
-#include "common/dice.hpp"
+#include "unit/agent_simulated_channel.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -34,10 +34,6 @@
 
 namespace test::agent_simulation {
 
-using namespace rdma::detail;
-using namespace std::chrono_literals;
-using duration = std::chrono::milliseconds;
-using time_point = lease_clock::time_point;
 using rdma::error_code;
 using rdma::remote_buffer;
 namespace asio = boost::asio;
@@ -100,50 +96,8 @@ struct owned : lease_terms
   std::vector<operation*> returns{};
 };
 
-class world
-{
-public:
-  explicit world(const dice& decisions)
-    : random(decisions)
-    , delay(one_in(2) ? 2 : 60)
-  {
-  }
-
-  bool one_in(unsigned n) { return random.one_in(n); }
-  duration any(duration most)
-  {
-    return duration(random() % static_cast<unsigned>(most.count() + 1));
-  }
-  void at(lease_clock::duration wait, std::function<void()> action)
-  {
-    agenda.emplace(now + wait, std::move(action));
-  }
-  /// Does what is due next. Precondition: the agenda is not empty.
-  void step()
-  {
-    const auto next = agenda.begin();
-    now = next->first;
-    const auto action = std::move(next->second);
-    agenda.erase(next);
-    action();
-  }
-  /// Destructors may call it: the next step reports the problem.
-  void require(bool holds, const char* what)
-  {
-    if (!holds && problem.empty())
-      problem = what;
-  }
-
-  dice random;
-  duration delay;
-  time_point now = time_point(1h);
-  std::multimap<time_point, std::function<void()>> agenda;
-  std::string problem;
-  bool is_hostile = false; // the peer violates the protocol
-};
-
 /// An agent, which does with the tables what agent_impl does.
-class side
+class side : public channel_listener
 {
 public:
   using handler = std::function<void(const error_code&, const agent_message&)>;
@@ -152,6 +106,7 @@ public:
     : w(in)
     , owned_(in.one_in(2) ? no_limit : 8 * in.delay)
     , ready_at_(in.now + in.any(in.one_in(10) ? 300ms : in.delay))
+    , channel_(in, *this)
   {
     w.at(ready_at_ - w.now,
       [this]
@@ -166,7 +121,11 @@ public:
   side(const side&) = delete;
   side& operator=(const side&) = delete;
 
-  void join(side& peer) { peer_ = &peer; }
+  void join(side& peer)
+  {
+    peer_ = &peer;
+    channel_.join(peer.channel_);
+  }
   [[nodiscard]] bool is_over() const { return ended_ || is_dead_; }
 
   // --- troubles ---
@@ -175,6 +134,8 @@ public:
   void die()
   {
     is_dead_ = true;
+    channel_.close();
+    handing_over_.clear();
     for (auto& [number, each] : owned_.take_all())
       close(each);
     held_.end_all();
@@ -189,6 +150,9 @@ public:
     if (is_over())
       return;
     ended_ = reason;
+    channel_.close();
+    handed_ += std::exchange(handing_over_, {}).size(); // the memory belongs to the program already
+    deliver_handed();
     auto requests = requests_.take_all();
     auto owned = owned_.take_all();
     for (auto& [number, each] : owned)
@@ -204,21 +168,29 @@ public:
         complete(each, reason);
   }
 
-  /// Messages arrive in order. None gets lost before the end.
-  void receive()
+  [[nodiscard]] time_point stopped_until() const override { return stopped_until_; }
+
+  void on_arrived() override
   {
-    if (inbox.empty() || is_over())
+    if (channel_.empty() || is_over())
       return;
     const time_point from = std::max(stopped_until_, ready_at_);
     if (w.now < from)
-      return w.at(from - w.now, [this] { receive(); });
-    const auto [sent_at, bytes] = inbox.front();
-    inbox.pop_front();
-    const auto message = agent_message::decode(bytes);
+      return w.at(from - w.now, [this] { on_arrived(); });
+    const channel::letter next = channel_.take();
+    const auto message = agent_message::decode(next.bytes);
     if (message)
-      on_message(*message, w.now - sent_at);
+      on_message(*message, w.now - next.sent_at, next.receive);
     else
       refuse("a message is malformed");
+  }
+
+  void on_answered(receive_number receive) override
+  {
+    if (handing_over_.erase(receive) == 0)
+      return;
+    ++handed_;
+    deliver_handed();
   }
 
   // --- the oracle ---
@@ -247,7 +219,7 @@ public:
   /// Returns true if the program has finished, and nothing that it began is under way.
   [[nodiscard]] bool is_at_rest() const
   {
-    return is_finishing_ && is_ready_ && !is_over() && inbox.empty() && in_flight_.empty();
+    return is_finishing_ && is_ready_ && !is_over() && channel_.is_idle() && in_flight_.empty();
   }
   void check_rest()
   {
@@ -263,11 +235,13 @@ public:
     w.require(!requests_.is_waiting() && requests_.take_all().empty(), "a request is left");
     for (const auto& [address, each] : memory_)
       w.require(!each.is_open && each.is_over, "memory stays open");
+    w.require(handing_over_.empty(), "memory is not handed over");
     if (!is_over())
       w.require(in_flight_.empty(), "a request is not answered");
+    if (!is_over() && !peer_->is_over())
+      w.require(channel_.is_idle(), "a message is left, or a receive is not given back");
   }
 
-  std::deque<std::pair<time_point, agent_message::encoded>> inbox;
   std::size_t succeeded = 0;
 
 protected:
@@ -332,10 +306,10 @@ protected:
 
   bool is_news_on_the_way(std::uint64_t lease) const
   {
-    return std::any_of(inbox.begin(), inbox.end(),
-      [&](const auto& each)
+    return channel_.any_on_the_way(
+      [&](const channel::letter& each)
       {
-        const auto message = agent_message::decode(each.second);
+        const auto message = agent_message::decode(each.bytes);
         if (message->type == message_type::recall)
           return message->lease == lease;
         const auto asked = in_flight_.find(message->id);
@@ -346,16 +320,14 @@ protected:
 
   // --- as agent_impl ---
 
-  void send(const agent_message& message)
+  void send(const agent_message& message, receive_number receive = no_receive)
   {
     if (is_request(message))
     {
       w.require(in_flight_.emplace(message.id, message).second, "an id is used twice");
       w.require(in_flight_.size() <= 16, "more requests than the peer has receives for");
     }
-    peer_->inbox.emplace_back(w.now, message.encode());
-    peer_->next_arrival_ = std::max(peer_->next_arrival_, w.now + w.any(w.delay));
-    w.agenda.emplace(peer_->next_arrival_, [to = peer_] { to->receive(); });
+    channel_.send(message.encode(), receive);
   }
 
   static bool is_request(const agent_message& message)
@@ -420,24 +392,27 @@ protected:
         return update();
   }
 
-  void on_message(const agent_message& message, lease_clock::duration age)
+  void on_message(const agent_message& message, lease_clock::duration age, receive_number receive)
   {
     switch (message.type)
     {
     case message_type::allocate:
-      return on_allocate(message);
+      return on_allocate(message, receive);
     case message_type::renew:
-      send(owned_.on_renew(message, w.now));
+      send(owned_.on_renew(message, w.now), receive);
       return update();
     case message_type::release:
+      return on_release(message, receive);
     case message_type::hand_over:
-      return on_end_of_lease(message);
+      return on_hand_over(message, receive);
     case message_type::recall:
+      channel_.give_back(receive);
       static_cast<void>(held_.recall(message.lease));
       return;
     case message_type::lend:
-      return on_lend(message, age);
+      return on_lend(message, age, receive);
     default:
+      channel_.give_back(receive);
       return on_answer(message);
     }
   }
@@ -467,14 +442,15 @@ protected:
     update();
   }
 
-  void on_allocate(const agent_message& asked)
+  void on_allocate(const agent_message& asked, receive_number receive)
   {
     const std::uint64_t number = owned_.next_number();
     if (w.one_in(8))
-      return send(answer_to(asked, refusal_status::quota_exceeded));
+      return send(answer_to(asked, refusal_status::quota_exceeded), receive);
     owned lease;
     lease.lifetime = from_wire(asked.lifetime);
-    expose(number, lease, [this, asked, number](bool fails) { on_granted(asked, number, fails); });
+    expose(number, lease,
+      [this, asked, number, receive](bool fails) { on_granted(asked, number, receive, fails); });
   }
 
   /// Completes now or later, as a bind of a window does.
@@ -495,20 +471,22 @@ protected:
       });
   }
 
-  void on_granted(const agent_message& asked, std::uint64_t number, bool fails)
+  void on_granted(
+    const agent_message& asked, std::uint64_t number, receive_number receive, bool fails)
   {
     if (fails)
     {
       if (auto lease = owned_.take(number))
         conclude(*lease, {});
-      return send(answer_to(asked, refusal_status::failed));
+      return send(answer_to(asked, refusal_status::failed), receive);
     }
     const owned& lease = owned_.expose(number, w.now);
     send({.type = message_type::granted,
-      .id = asked.id,
-      .lease = number,
-      .lifetime = to_wire(lease.lifetime),
-      .memory = remote_buffer(number * 64, 64, {7}, asked.memory.rights())});
+           .id = asked.id,
+           .lease = number,
+           .lifetime = to_wire(lease.lifetime),
+           .memory = remote_buffer(number * 64, 64, {7}, asked.memory.rights())},
+      receive);
     update();
   }
 
@@ -527,15 +505,15 @@ protected:
         .memory = remote_buffer(number * 64, 64, {7}, rdma::remote_access)});
   }
 
-  void on_lend(const agent_message& message, lease_clock::duration age)
+  void on_lend(const agent_message& message, lease_clock::duration age, receive_number receive)
   {
     if (held_.contains(message.lease) || message.memory.key(device_index) == 0)
       return refuse("invalid memory is lent");
     if (waits_remote_.empty() && (!held_.has_room_for_lent() || is_finishing_))
-      return send(answer_to(message, refusal_status::inbox_full));
+      return send(answer_to(message, refusal_status::inbox_full), receive);
     lent_later_[message.lease] = age;
     const auto lease = held_.hold(message, w.now, this);
-    send(answer_to(message, refusal_status::none));
+    send(answer_to(message, refusal_status::none), receive);
     if (waits_remote_.empty())
       return held_.keep_lent(lease);
     accept(lease);
@@ -543,23 +521,30 @@ protected:
     waits_remote_.pop_front();
   }
 
-  void on_end_of_lease(const agent_message& message)
+  void on_release(const agent_message& message, receive_number receive)
   {
-    const bool hands_over = message.type == message_type::hand_over;
     std::optional<owned> taken;
-    if (hands_over ? owned_.find_granted(message.lease) : owned_.find_exposed(message.lease))
+    if (owned_.find_exposed(message.lease))
       taken = owned_.take(message.lease);
-    const bool known = taken.has_value();
     if (taken)
       conclude(*taken, {});
-    if (hands_over && known)
-    {
-      w.require(!taken->is_lent, "borrowed memory is handed over");
-      ++handed_;
-      deliver_handed();
-    }
-    if (message.id != 0)
-      send(answer_to(message, known ? refusal_status::none : refusal_status::unknown_lease));
+    if (message.id == 0)
+      channel_.give_back(receive);
+    else
+      send(
+        answer_to(message, taken ? refusal_status::none : refusal_status::unknown_lease), receive);
+    update();
+  }
+
+  void on_hand_over(const agent_message& message, receive_number receive)
+  {
+    if (!owned_.find_granted(message.lease))
+      return send(answer_to(message, refusal_status::unknown_lease), receive);
+    auto taken = owned_.take(message.lease);
+    w.require(!taken->is_lent, "borrowed memory is handed over");
+    conclude(*taken, {});
+    handing_over_.insert(receive);
+    send(answer_to(message, refusal_status::none), receive);
     update();
   }
 
@@ -604,7 +589,6 @@ protected:
   bool is_finishing_ = false;
   time_point stopped_until_{};
   time_point alarm_at_ = time_point::max();
-  time_point next_arrival_{};
   std::optional<error_code> ended_;
 
   std::deque<operation> operations_;
@@ -620,7 +604,9 @@ protected:
   std::vector<std::shared_ptr<handle>> loans_;
   std::deque<operation*> waits_remote_;
   std::deque<operation*> waits_local_;
-  std::size_t handed_ = 0;
+  std::size_t handed_ = 0;                // memory that the peer has handed over
+  std::set<receive_number> handing_over_; // the same, until the peer has received the answer
+  channel channel_;
 };
 
 inline borrowed::borrowed(
