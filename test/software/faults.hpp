@@ -224,7 +224,7 @@ public:
       for (std::size_t n = 0; fails_in_each_way(*scene, n);)
       {
         n += any(step);
-        if (any(2) == 1) // its io_context and queues have no memory of earlier rounds
+        if (any(2) == 1) // new objects: they have allocated less than used ones
           scene.emplace();
       }
     }

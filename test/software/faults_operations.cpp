@@ -155,7 +155,8 @@ TEST_CASE("operations of queue pairs that are made while system calls fail end o
   with_failing_calls<host_pair>(false);
 }
 
-// A new io_context has no room for a timer: what ends only by a time limit does not end here.
+// A new io_context allocates memory for its first timer. Without memory it has none: an operation
+// that only a time limit would end does not end.
 TEST_CASE("a batch that is posted while all allocations fail ends once")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // rdma-core ends the process at some places

@@ -163,8 +163,8 @@ int queue_pair_base::post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole)
       protocol::send_request* const place = error == 0 ? sends.enter(posted) : nullptr;
       if (error == 0 && place == nullptr)
       {
-        // No memory. Whoever keeps below max_send_wr does not expect that a part of the list is
-        // posted, the end of which no completion may report.
+        // No memory. A caller that stays below max_send_wr does not expect that a part of its list
+        // is posted: if only the last request is signalled, no completion reports the end of it.
         error = ENOMEM;
         whole = true;
       }
